@@ -42,13 +42,16 @@ mod write;
 
 pub use commands::{Programs, as_written_commands};
 pub use diagnostic::{Diagnostic, Severity};
+pub use draft::TaskStatus;
 pub use plan_file::{PlanFile, PlanFormat, StatedCommand};
 pub use read::{LintReport, ReadOptions, lint_text, parse, read};
 pub use read_report::{Correction, CorrectionKind, OPTIONAL_TAG, PartKind, ReadReport, UnreadPart};
 pub use schema::schema;
 pub use syntax::{FILE_BYTES_MAX, json_problem, list_for_object};
 pub use tools::read_tools;
-pub use write::{ExportFormat, escape_dot, escape_mermaid};
+pub use write::{
+    ExportFormat, MarkedFile, MarkedText, Marking, Statuses, escape_dot, escape_mermaid,
+};
 
 #[cfg(test)]
 mod tests;

@@ -289,7 +289,7 @@ fn dropped_dependencies(plan_file: &PlanFile) -> Vec<Problem> {
 #[derive(Debug)]
 pub(crate) struct ValidPlan {
     pub(crate) plan_file: PlanFile,
-    source: Source,
+    pub(crate) source: Source,
 }
 
 impl ValidPlan {

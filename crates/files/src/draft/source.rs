@@ -4,26 +4,36 @@
 //! have a place each.
 
 use std::cell::OnceCell;
+use std::collections::BTreeMap;
 
 use crate::diagnostic::{Diagnostic, Severity};
-use crate::syntax::{LineIndex, Node};
+use crate::syntax::{Field, LineIndex, Node};
 use plan_ledger::plan::{Plan, Problem};
 
 /// The place of a step in the file.
 #[derive(Debug, Clone)]
 pub(crate) enum StepSource {
-    Line(u64),
+    /// Its first and its last line, and the line with its status in words, if it has one.
+    Lines { first: u64, last: u64, status: Option<u64> },
     /// The path of the record in the tree, and the name of its field with the dependencies.
-    Path {
-        record: String,
-        dependencies: &'static str,
-    },
+    Path { record: String, dependencies: &'static str },
+}
+
+/// The cells of a table, whose texts are no values of a tree.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Cells {
+    /// Comma-separated values.
+    Csv,
+    /// A table of Markdown.
+    Table,
 }
 
 /// Where the parts of a plan are in its file.
 #[derive(Debug)]
 pub(crate) struct Source {
     tree: Option<Node>,
+    /// The form of the cells, if the records of the tree are rows.
+    pub(crate) cells: Option<Cells>,
     /// The lines of the tree, once they are needed.
     lines: OnceCell<LineIndex>,
     /// The places of the steps; `None` if the tree is the plan.
@@ -33,12 +43,12 @@ pub(crate) struct Source {
 impl Source {
     /// The source of a plan that has the shape of its tree.
     pub(crate) fn of_plan(tree: Node) -> Self {
-        Self { tree: Some(tree), lines: OnceCell::new(), steps: None }
+        Self { tree: Some(tree), cells: None, lines: OnceCell::new(), steps: None }
     }
 
     /// The source of steps with a place each.
     pub(crate) fn of_steps(steps: Vec<StepSource>) -> Self {
-        Self { tree: None, lines: OnceCell::new(), steps: Some(steps) }
+        Self { tree: None, cells: None, lines: OnceCell::new(), steps: Some(steps) }
     }
 
     /// Sets the tree in which the paths of the steps are.
@@ -49,6 +59,27 @@ impl Source {
     /// The tree.
     pub(crate) fn into_tree(self) -> Option<Node> {
         self.tree
+    }
+
+    pub(crate) fn tree(&self) -> Option<&Node> {
+        self.tree.as_ref()
+    }
+
+    /// The places of the steps, in the order of the plan; `None` if the tree is the plan.
+    pub(crate) fn steps(&self) -> Option<&[StepSource]> {
+        self.steps.as_deref()
+    }
+
+    /// The record of each step; `None` for a step that is none.
+    pub(crate) fn records(&self) -> Vec<Option<&Node>> {
+        let (Some(tree), Some(steps)) = (&self.tree, &self.steps) else { return Vec::new() };
+        let mut nodes = BTreeMap::new();
+        add_nodes(String::new(), tree, &mut nodes);
+        let record = |source: &StepSource| match source {
+            StepSource::Path { record, .. } => nodes.get(record).copied(),
+            StepSource::Lines { .. } => None,
+        };
+        steps.iter().map(record).collect()
     }
 
     pub(super) fn is_of_plan(&self) -> bool {
@@ -68,7 +99,7 @@ impl Source {
     /// The line of a step.
     pub(crate) fn line_of_step(&self, step: usize) -> Option<u64> {
         match self.steps.as_ref()?.get(step)? {
-            StepSource::Line(line) => Some(*line),
+            StepSource::Lines { first, .. } => Some(*first),
             StepSource::Path { record, .. } => self.line(record),
         }
     }
@@ -107,6 +138,18 @@ impl Source {
         }
         diagnostics
     }
+}
+
+/// Adds the values of a tree that may be records, by their paths.
+fn add_nodes<'a>(path: String, node: &'a Node, nodes: &mut BTreeMap<String, &'a Node>) {
+    for (index, item) in node.items().iter().enumerate() {
+        add_nodes(format!("{path}[{index}]"), item, nodes);
+    }
+    for Field { name, value, .. } in node.fields() {
+        let is_top = path.is_empty();
+        add_nodes(if is_top { name.clone() } else { format!("{path}.{name}") }, value, nodes);
+    }
+    nodes.entry(path).or_insert(node);
 }
 
 /// A path from a place, which has the id of the step in parentheses for readability.

@@ -5,8 +5,9 @@ const DONE_MARKS: &[&str] = &["[x]", "[X]", "\u{2705}", "\u{2611}", "\u{2713}", 
 
 /// Whether a task is left to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum TaskStatus {
+pub enum TaskStatus {
     Done,
+    /// It is not done, and will not be.
     Dropped,
     Open,
 }

@@ -4,9 +4,10 @@
 //! Invariant: each line belongs to one label or to the notes, so no line is lost.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use super::list_markers::{Checkbox, Line, LineKind, strip_checkbox, strip_marker};
-use crate::draft::StepField;
+use crate::draft::{StepField, TaskStatus};
 
 /// The field that a label sets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -86,6 +87,14 @@ pub(super) fn is_acceptance_title(title: &str) -> bool {
 pub(super) fn parse_label(line: &str) -> Option<(Label, &str)> {
     let (words, rest) = label_words(line)?;
     Some((label_of_words(words)?, rest))
+}
+
+/// The place of the status in a line `Status: open`.
+pub(crate) fn status_place(line: &str) -> Option<Range<usize>> {
+    let (label, text) = parse_label(line)?;
+    let is_status = label == Label::Status && TaskStatus::is_known(text);
+    let start = line.trim_end().len().checked_sub(text.len()).filter(|_| is_status)?;
+    (line.get(start..)?.trim_end() == text).then_some(start..start.saturating_add(text.len()))
 }
 
 /// Any words of a label at the start of a line, and the text after it.

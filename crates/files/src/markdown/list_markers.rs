@@ -18,6 +18,8 @@ pub(super) struct Line<'a> {
     pub(super) kind: LineKind,
 }
 
+use std::ops::Range;
+
 /// The state of a checkbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Checkbox {
@@ -42,10 +44,12 @@ const TICK_SYMBOLS: &[char] = &['\u{2705}', '\u{2714}', '\u{2713}'];
 /// Symbols of work that is not done, where ticks are boxes.
 const PENDING_SYMBOLS: &[char] = &['\u{23f3}', '\u{1f6a7}', '\u{1f504}', '\u{1f51c}'];
 
-/// Whether a text draws open boxes, so that its ticks are boxes as well.
+/// Whether a text draws boxes, so that its ticks are boxes as well.
 pub(super) fn draws_boxes(text: &str) -> bool {
     let is_pending = |line: &str| strip_marker(line.trim()).starts_with(PENDING_SYMBOLS);
-    text.contains(OPEN_BOXES) || text.contains(PENDING_SYMBOLS) && text.lines().any(is_pending)
+    text.contains(OPEN_BOXES)
+        || text.contains(TICKED_BOXES)
+        || text.contains(PENDING_SYMBOLS) && text.lines().any(is_pending)
 }
 
 /// Whether a line without a bullet begins with a symbol for a box or a status, and a number if others use the symbol
@@ -64,6 +68,27 @@ fn is_numbered(text: &str) -> bool {
     let number = text.get(..text.len().saturating_sub(rest.len())).unwrap_or_default();
     number.starts_with(|c: char| c.is_ascii_digit())
         && (number.ends_with('.') || rest.starts_with([')', ':']) || number.contains('.'))
+}
+
+/// The place of the mark of a box in a line: between its brackets, or the symbol.
+pub(super) fn mark_place(line: &str, draws_boxes: bool) -> Option<Range<usize>> {
+    let mut rest = line.trim_start().trim_start_matches('#').trim_start();
+    loop {
+        let stripped = strip_marker(rest);
+        if stripped.len() == rest.len() {
+            break;
+        }
+        rest = stripped;
+    }
+    let parsed = parse_checkbox(rest, draws_boxes)?;
+    let start = line.len().saturating_sub(rest.len());
+    if let Some(inner) = rest.strip_prefix('[') {
+        let inner = inner.split_once(']')?.0;
+        let start = start.saturating_add(1);
+        return Some(start..start.saturating_add(inner.len()));
+    }
+    let symbol = rest.get(..rest.len().saturating_sub(parsed.rest.len()))?.trim_end();
+    Some(start..start.saturating_add(symbol.len()))
 }
 
 /// Removes the bullet or number before a line.
@@ -141,6 +166,24 @@ pub(super) fn strip_checkbox(text: &str) -> (Option<Checkbox>, &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn mark_of_a_box_has_its_place_in_the_line() {
+        for (line, mark) in [
+            ("- [ ] do", " "),
+            ("  1. [x] do [y]", "x"),
+            ("### [ x ] do", " x "),
+            ("* [] do", ""),
+            ("- 2) [-] do", "-"),
+            ("- \u{2611}\u{fe0f} do", "\u{2611}\u{fe0f}"),
+            ("\u{2610} do", "\u{2610}"),
+        ] {
+            let place = mark_place(line, false).unwrap();
+            assert_eq!(&line[place.clone()], mark, "{line}");
+            assert!(!line[..place.start].contains("do"), "{line}");
+        }
+        assert_eq!(mark_place("- do [x]", false), None);
+    }
 
     #[test]
     fn boxes_are_read_in_every_spelling() {

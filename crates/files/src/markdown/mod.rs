@@ -25,7 +25,8 @@ mod task_ids;
 mod tasks;
 mod titles;
 
-pub(super) use outline::Outline;
+pub(super) use labels::status_place;
+pub(super) use outline::{Outline, box_places};
 pub(super) use plan::parse;
 pub(super) use surrounding::report_unread;
 pub(super) use tasks::Marks;

@@ -8,6 +8,7 @@
 //! deeper items are text, and boxes among them are counted.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use pulldown_cmark::{CodeBlockKind, Event, HeadingLevel, Options, Parser, Tag, TagEnd};
@@ -15,7 +16,7 @@ use pulldown_cmark::{CodeBlockKind, Event, HeadingLevel, Options, Parser, Tag, T
 use super::front_matter::FrontMatter;
 use super::labels::parse_label;
 use super::list_markers::{
-    Checkbox, Line, LineKind, draws_boxes, parse_checkbox, strip_checkbox, strip_marker,
+    Checkbox, Line, LineKind, draws_boxes, mark_place, parse_checkbox, strip_checkbox, strip_marker,
 };
 use super::spelling::in_common_spelling;
 use super::tables::{Table, find_tables};
@@ -160,7 +161,11 @@ impl<'a> Outline<'a> {
             outline.join_labels(at);
             outline.join_text(at);
         }
-        outline.tables = find_tables(outline.lines_of(outline.body()..outline.text.len()));
+        // The places of cells are those in the file.
+        let lines = outline.lines_of(outline.body()..outline.text.len());
+        let lines =
+            lines.zip(outline.body_text().lines()).map(|(line, text)| Line { text, ..line });
+        outline.tables = find_tables(lines);
         outline
     }
 
@@ -363,6 +368,35 @@ impl<'a> Outline<'a> {
         let next = next.into_iter().find(|next| next.level <= level);
         next.map_or(self.text.len(), |next| next.range.start)
     }
+}
+
+/// The boxes of a text: the line of each, and the place of its mark in the line.
+pub(crate) fn box_places(text: &str) -> Vec<(u64, Range<usize>)> {
+    let Ok(outline) = Outline::parse(text) else { return Vec::new() };
+    let (mut boxes, mut rest) = (BTreeMap::new(), Vec::new());
+    for section in &outline.sections {
+        if section.level > 0 && strip_checkbox(&section.title).0.is_some() {
+            boxes.insert(section.line, false);
+        }
+        rest.extend(&section.items);
+    }
+    let body = outline.body()..outline.text.len();
+    let draws_boxes = draws_boxes(outline.slice(body.clone()));
+    while let Some(item) = rest.pop() {
+        if item.checkbox.is_some() {
+            boxes.insert(item.line, draws_boxes);
+        }
+        rest.extend(&item.items);
+    }
+    let lines = outline.lines_of(body).zip(outline.body_text().lines());
+    let place = |(line, written): (Line<'_>, &str)| {
+        let place = mark_place(line.text, *boxes.get(&line.number)?)?;
+        // Only the start of a line has another spelling.
+        let from_end = line.text.trim_end().len().checked_sub(place.start)?;
+        let start = written.trim_end().len().checked_sub(from_end)?;
+        Some((line.number, start..start.checked_add(place.len())?))
+    };
+    lines.filter_map(place).collect()
 }
 
 /// The offsets of the lines of a text.

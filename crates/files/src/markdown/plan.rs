@@ -55,6 +55,7 @@ fn build_plan(name: &str, outline: &Outline<'_>, mut selection: TaskSelection) -
         blocked: BTreeMap::new(),
         uses_order: false,
         waves: waves(outline),
+        outline,
     };
     for task in &selection.tasks {
         builder.index_names(task, phases.of(task));
@@ -320,6 +321,7 @@ fn assign_id(
 }
 
 struct PlanBuilder<'a> {
+    outline: &'a Outline<'a>,
     /// The name of the file.
     name: &'a str,
     id_style: IdStyle,
@@ -427,7 +429,10 @@ impl PlanBuilder<'_> {
         }
         let mut step = step(task, phase, after, &unknown);
         step.outputs.dedup();
-        self.draft.add_step(step, StepSource::Line(task.line), inferred);
+        let last = self.outline.line(task.range.end.saturating_sub(1));
+        let status = task.labelled.values(Label::Status).first().map(|value| value.line);
+        let source = StepSource::Lines { first: task.line, last, status };
+        self.draft.add_step(step, source, inferred);
     }
 
     fn read_marks(&mut self, id: &str, task: &Task) {

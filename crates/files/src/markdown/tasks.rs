@@ -66,14 +66,19 @@ pub(super) struct Task {
 }
 
 impl Task {
-    /// Whether the task is ticked, or has parts or criteria that all are.
+    /// Whether the task is ticked, or has no box of its own, and parts or criteria that all are.
     pub(super) fn is_done(&self) -> bool {
-        if self.checkbox == Some(Checkbox::Done) {
-            return true;
+        match self.checkbox {
+            Some(Checkbox::Open) if plan_ledger::mutant!(PartsOutvoteOpenBox) => {
+                self.has_ticked_parts()
+            }
+            Some(checkbox) => checkbox == Checkbox::Done,
+            None => self.has_ticked_parts(),
         }
-        if matches!(self.checkbox, Some(Checkbox::Other(_))) {
-            return false;
-        }
+    }
+
+    /// Whether the task has parts or criteria, and all are ticked.
+    fn has_ticked_parts(&self) -> bool {
         let labelled = self.labelled.values(Label::Acceptance).iter().map(|it| it.checkbox);
         let criteria = self.criteria.iter().map(|(checkbox, _)| Some(*checkbox));
         let boxes: Vec<Checkbox> = criteria.chain(labelled).flatten().collect();

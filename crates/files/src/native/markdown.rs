@@ -207,7 +207,7 @@ impl Parser {
             let Some(step) = self.typed::<Step>(line, &Value::Object(fields)) else { continue };
             set_mark(&mut marks, &step.id, mark, &format!("{name}: line {line}: [{mark}]"));
             steps.push(step);
-            sources.push(StepSource::Line(line));
+            sources.push(StepSource::Lines { first: line, last: line, status: None });
         }
         let plan = std::mem::take(&mut self.plan);
         let plan = self.typed::<Plan>(1, &Value::Object(plan));

@@ -17,7 +17,7 @@ use super::org;
 use super::tables::{TaskTables, task_tables};
 use super::todo_txt;
 use crate::diagnostic::{ReadResult, of_syntax, plan_error};
-use crate::draft::PlanDraft;
+use crate::draft::{Cells, PlanDraft};
 use crate::markdown::{Marks, Outline};
 use crate::plan_file::PlanFormat;
 use crate::read_report::PartKind;
@@ -256,18 +256,21 @@ fn parse_toml_tasks(name: &str, text: &str) -> ReadResult<Option<PlanDraft>> {
 
 /// Parses comma-separated values with a header.
 fn parse_csv(name: &str, text: &str) -> Option<PlanDraft> {
-    records::parse_rows(name, Node::rows(csv_rows(text)?)?, Some(PlanFormat::Csv)).ok()
+    let rows = Node::rows(csv_rows(text)?)?;
+    let mut draft = records::parse_rows(name, rows, Some(PlanFormat::Csv)).ok()?;
+    draft.source.cells = Some(Cells::Csv);
+    Some(draft)
 }
 
 /// Parses a file of one task: front matter with an id, a title and a status, and its text. A folder of such
 /// files is a plan.
 fn parse_task_file(name: &str, outline: &Outline<'_>) -> Option<PlanDraft> {
     let record = folder::task(outline).ok().flatten()?;
-    let has = |name: &str| record.get(name).is_some();
+    let has = |name: &str| record.field(name).is_some();
     if !(has("id") && has("title") && has("status")) {
         return None;
     }
-    records::parse_rows(name, Node::list_of(vec![(1, record)]), None).ok()
+    records::parse_rows(name, Node::list(vec![record]), None).ok()
 }
 
 /// Parses the tables of a Markdown text that have tasks.
@@ -276,6 +279,7 @@ fn parse_table(name: &str, outline: &Outline<'_>) -> Option<PlanDraft> {
         |rows: &Node| records::parse_rows(name, rows.clone(), Some(PlanFormat::Table)).is_ok();
     let TaskTables { rows, others, repeated } = task_tables(outline, is_tasks)?;
     let mut draft = records::parse_rows(name, rows, Some(PlanFormat::Table)).ok()?;
+    draft.source.cells = Some(Cells::Table);
     for (line, title, count) in others {
         draft.add_unread(PartKind::Row, count, &title, Some(line));
     }

@@ -1,19 +1,18 @@
 //! The entry points: read and lint a plan file or a text.
 
-use std::borrow::Cow;
 use std::io::Read;
 use std::path::Path;
 
 use super::conflict_marks::conflict_marks;
 use super::detect;
-use super::folder::{Folder, read_folder};
+use super::folder::{Folder, RowPlace, Texts, read_folder};
 use super::options::ReadOptions;
 use crate::diagnostic::{Diagnostic, ReadError, ReadResult, Severity, plan_error};
 use crate::draft::ValidPlan;
 use crate::plan_file::PlanFile;
 use crate::read_report::PartKind;
 use crate::records;
-use crate::syntax::{is_blank, read_text, read_text_from, without_byte_order_mark};
+use crate::syntax::{is_blank, normalized_text, read_text, read_text_from};
 use plan_ledger::{Error, Result};
 
 /// Reads a plan file, or a folder with a file for each task.
@@ -118,20 +117,12 @@ fn report_notes(plan_file: &PlanFile) -> Vec<Diagnostic> {
     unread.chain(corrections.map(|(line, message)| note(line, message))).collect()
 }
 
-fn file_name(path: &Path) -> String {
+pub(crate) fn file_name(path: &Path) -> String {
     path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
 }
 
-/// The text without a byte order mark and with line feeds at the ends of lines.
-fn normalized_text(text: &str) -> Cow<'_, str> {
-    let text = without_byte_order_mark(text);
-    if text.contains('\r') {
-        return text.replace("\r\n", "\n").replace('\r', "\n").into();
-    }
-    text.into()
-}
-
-fn validated(name: &str, text: &str, options: &ReadOptions) -> ReadResult<ValidPlan> {
+/// Reads a text that has line feeds at the ends of its lines.
+pub(crate) fn validated(name: &str, text: &str, options: &ReadOptions) -> ReadResult<ValidPlan> {
     if is_blank(text) {
         let message = "the file is empty: expected a plan with at least one step";
         return Err(plan_error(message).into());
@@ -146,10 +137,18 @@ fn validated(name: &str, text: &str, options: &ReadOptions) -> ReadResult<ValidP
     draft.validate()
 }
 
-/// Reads a folder with a file for each task.
 fn validated_folder(path: &Path, options: &ReadOptions) -> Result<ReadResult<ValidPlan>> {
+    Ok(validated_rows(path, options, &Texts::new())?.0)
+}
+
+/// Reads a folder with a file for each task, and where each row is. `texts` are read instead of files.
+pub(crate) fn validated_rows(
+    path: &Path,
+    options: &ReadOptions,
+    texts: &Texts,
+) -> Result<(ReadResult<ValidPlan>, Vec<RowPlace>)> {
     let name = file_name(path);
-    let Folder { rows, format, unread } = read_folder(path)?;
+    let Folder { rows, places, format, unread } = read_folder(path, texts)?;
     let no_plan = |_| plan_error("the files of the folder have no tasks").at_path(path);
     let mut draft = records::parse_rows(&name, rows, format).map_err(no_plan)?;
     if unread > 0 {
@@ -157,12 +156,12 @@ fn validated_folder(path: &Path, options: &ReadOptions) -> Result<ReadResult<Val
     }
     draft.drop_dependencies(&options.drop_dependencies);
     draft.read_commands(options.programs.as_ref());
-    Ok(draft.validate())
+    Ok((draft.validate(), places))
 }
 
 /// Reads the plan back from its canonical text, as a ledger does. A number such as `1e3` has one
 /// spelling there, so equal hashes mean equal plans.
-fn normalized(plan_file: PlanFile) -> PlanFile {
+pub(crate) fn normalized(plan_file: PlanFile) -> PlanFile {
     let plan = serde_json::from_str(&plan_file.plan.canonical()).unwrap_or(plan_file.plan);
     PlanFile { plan, ..plan_file }
 }

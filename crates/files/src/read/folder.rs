@@ -1,6 +1,7 @@
 //! A folder with a file for each task, the folder of a backup that splits issues into files, and the
 //! folder of phases with a file for each plan that GSD writes.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -8,9 +9,10 @@ use serde_json::{Value, json};
 
 use super::embedded::task_elements;
 use crate::diagnostic::{ReadResult, of_syntax, plan_error};
+use crate::draft::StepSource;
 use crate::markdown::Outline;
 use crate::plan_file::PlanFormat;
-use crate::syntax::{Node, json_tree, read_text, without_byte_order_mark};
+use crate::syntax::{Field, Kind, Node, Place, json_lines, json_tree, normalized_text, read_text};
 use crate::{markdown, records};
 use plan_ledger::plan::Step;
 use plan_ledger::{Error, Result};
@@ -18,56 +20,84 @@ use plan_ledger::{Error, Result};
 /// The most files of a folder that are read.
 const FILES_MAX: usize = 100_000;
 
+/// Texts that are read instead of those of files.
+pub(crate) type Texts = BTreeMap<PathBuf, String>;
+
 /// The content of a folder.
 pub(super) struct Folder {
     /// A row for each task, in order.
     pub(super) rows: Node,
+    /// Where each row is.
+    pub(super) places: Vec<RowPlace>,
     /// The form, if the rows do not show it.
     pub(super) format: Option<PlanFormat>,
     /// How many files have no task.
     pub(super) unread: usize,
 }
 
+/// Where a row is.
+#[derive(Debug)]
+pub(crate) struct RowPlace {
+    pub(crate) file: PathBuf,
+    /// Its lines, if it is a part of a Markdown text.
+    pub(crate) lines: Option<StepSource>,
+}
+
+/// The text of a file of the folder.
+fn text_of(file: &Path, kind: &str, texts: &Texts) -> Result<String> {
+    if let Some(text) = texts.get(file) {
+        return Ok(text.clone());
+    }
+    Ok(normalized_text(&read_text(file, kind)?).into_owned())
+}
+
 /// Reads the tasks of a folder, or of the folder `tasks` in it.
-pub(super) fn read_folder(path: &Path) -> Result<Folder> {
+pub(super) fn read_folder(path: &Path, texts: &Texts) -> Result<Folder> {
     if let Some(plans) = gsd_plans(path)? {
-        let (records, unread) = gsd_tasks(&plans)?;
-        if !records.is_empty() {
+        let (rows, unread) = gsd_tasks(&plans, texts)?;
+        if !rows.is_empty() {
+            let (places, rows) = rows.into_iter().unzip();
             let format = Some(PlanFormat::Gsd);
-            return Ok(Folder { rows: Node::list_of(records), format, unread });
+            return Ok(Folder { rows: Node::list(rows), places, format, unread });
         }
     }
     let inner = path.join("tasks");
     let path = if inner.is_dir() { inner.as_path() } else { path };
-    if path.join("issues.jsonl").is_file() {
-        let (rows, format) = (Node::list_of(read_issues(path)?), Some(PlanFormat::Beads));
-        return Ok(Folder { rows, format, unread: 0 });
+    let issues = path.join("issues.jsonl");
+    if issues.is_file() {
+        let rows = read_issues(path, texts)?;
+        let place = |_: &Node| RowPlace { file: issues.clone(), lines: None };
+        let places = rows.iter().map(place).collect();
+        let format = Some(PlanFormat::Beads);
+        return Ok(Folder { rows: Node::list(rows), places, format, unread: 0 });
     }
-    let (mut records, mut unread) = (Vec::new(), 0_usize);
+    let (mut rows, mut places, mut unread) = (Vec::new(), Vec::new(), 0_usize);
     for file in files(path)? {
         let extension = file.extension().and_then(|it| it.to_str()).unwrap_or_default();
         if !["json", "md"].contains(&extension) {
             continue;
         }
-        let text = read_text(&file, "task file")?;
-        let text = without_byte_order_mark(&text);
-        let record = if extension == "json" {
-            of_syntax(json_tree(text)).map(|tree| tree.map(|tree| records::value_of(&tree)))
+        let text = text_of(&file, "task file", texts)?;
+        let row = if extension == "json" {
+            of_syntax(json_tree(&text))
         } else {
-            Outline::parse(text).and_then(|outline| task(&outline))
+            Outline::parse(&text).and_then(|outline| task(&outline))
         };
-        let record = record.map_err(|error| Error::from(error).at_path(&file))?;
-        match record.filter(|record: &Value| record.is_object()) {
-            Some(record) => records.push((1, record)),
+        let row = row.map_err(|error| Error::from(error).at_path(&file))?;
+        match row.filter(|row| matches!(row.kind, Kind::Map(_))) {
+            Some(row) => {
+                rows.push(row);
+                places.push(RowPlace { file, lines: None });
+            }
             None => unread = unread.saturating_add(1),
         }
     }
-    if records.is_empty() {
+    if rows.is_empty() {
         let message = "the folder has no task files: expected JSON files with a task each, or \
                        Markdown files with fields between `---` lines";
         return Err(plan_error(message).at_path(path));
     }
-    Ok(Folder { rows: Node::list_of(records), format: None, unread })
+    Ok(Folder { rows: Node::list(rows), places, format: None, unread })
 }
 
 /// The files of a folder, in the order of the numbers in their names.
@@ -94,55 +124,60 @@ fn files(path: &Path) -> Result<Vec<PathBuf>> {
 }
 
 /// The record of a task in Markdown: its front matter, and a field for each section.
-pub(super) fn task(outline: &Outline<'_>) -> ReadResult<Option<Value>> {
-    let front = outline.front_fields()?.map(records::value_of);
-    let Some(Value::Object(mut fields)) = front else { return Ok(None) };
+pub(super) fn task(outline: &Outline<'_>) -> ReadResult<Option<Node>> {
+    let Some(mut row) = outline.front_fields()?.cloned() else { return Ok(None) };
+    let place = row.place;
+    let Kind::Map(fields) = &mut row.kind else { return Ok(None) };
     for (title, text) in outline.section_texts() {
-        let field = if title.is_empty() { "body".to_owned() } else { title };
-        fields.entry(field).or_insert(Value::String(text));
+        let name = if title.is_empty() { "body".to_owned() } else { title };
+        if fields.iter().all(|field| field.name != name) {
+            fields.push(Field { name, place, value: Node::text(text, place) });
+        }
     }
-    Ok(Some(Value::Object(fields)))
+    Ok(Some(row))
 }
 
 /// The issues of a backup, with the dependencies and labels that other files have.
-fn read_issues(path: &Path) -> Result<Vec<(u64, Value)>> {
-    let mut issues = Vec::new();
-    for (line, value) in lines(&path.join("issues.jsonl"))? {
-        issues.push((line, value));
-    }
+fn read_issues(path: &Path, texts: &Texts) -> Result<Vec<Node>> {
+    let mut issues = lines(&path.join("issues.jsonl"), texts)?;
     for (name, field) in [("dependencies.jsonl", "dependencies"), ("labels.jsonl", "labels")] {
         let file = path.join(name);
         if !file.is_file() {
             continue;
         }
-        for (_, entry) in lines(&file)? {
-            let id = entry.get("issue_id").cloned();
-            let found = issues.iter_mut().find(|(_, issue)| issue.get("id") == id.as_ref());
-            let Some(issue) = found.and_then(|(_, issue)| issue.as_object_mut()) else { continue };
-            let list = issue.entry(field).or_insert_with(|| json!([]));
+        let mut more: BTreeMap<String, Vec<Value>> = BTreeMap::new();
+        for entry in lines(&file, texts)? {
+            let value = |name: &str| entry.field(name).map(Node::value);
+            let Some(id) = value("issue_id") else { continue };
             let value = match field {
-                "labels" => entry.get("label").cloned().unwrap_or_default(),
-                _ => entry,
+                "labels" => value("label").unwrap_or_default(),
+                _ => entry.value(),
             };
-            if let Some(list) = list.as_array_mut() {
-                list.push(value);
-            }
+            more.entry(id.to_string()).or_default().push(value);
+        }
+        for issue in &mut issues {
+            let id = issue.field("id").map(|id| id.value().to_string());
+            let Some(more) = id.and_then(|id| more.remove(&id)) else { continue };
+            let place = issue.place;
+            let known = issue.field(field).map_or(&[][..], Node::items).iter().cloned();
+            let more = more.iter().map(|value| Node::of_value(value, place));
+            let all = Node { place, kind: Kind::List(known.chain(more).collect()) };
+            issue.set_field(field, all);
         }
     }
     Ok(issues)
 }
 
 /// The objects of a file of JSON Lines.
-fn lines(path: &Path) -> Result<Vec<(u64, Value)>> {
-    let text = read_text(path, "backup")?;
-    let mut found = Vec::new();
-    for (line, content) in (1_u64..).zip(text.lines()).filter(|(_, it)| !it.trim().is_empty()) {
-        let value = serde_json::from_str(content).map_err(|_| {
-            plan_error(format!("line {line}: expected a JSON object")).at_path(path)
-        })?;
-        found.push((line, value));
-    }
-    Ok(found)
+fn lines(path: &Path, texts: &Texts) -> Result<Vec<Node>> {
+    let text = text_of(path, "backup", texts)?;
+    let wrong = || plan_error("line 1: expected a JSON object").at_path(path);
+    let tree = match json_lines(&text) {
+        Some(tree) => tree.map_err(|error| Error::from(error).at_path(path))?,
+        None if text.trim().is_empty() => return Ok(Vec::new()),
+        None => return Err(wrong()),
+    };
+    Ok(tree.into_items())
 }
 
 /// A plan file of a phase: `phases/01-login/01-02-PLAN.md`.
@@ -211,16 +246,17 @@ struct GsdRead {
 /// The tasks of all plans, with ids and dependencies. Within a plan they follow each other. A plan
 /// waits for the plans that it names; else for those of the wave before it; without a wave, for the
 /// plan before it. A phase waits for all plans of the phase before it.
-fn gsd_tasks(plans: &[GsdPlan]) -> Result<(Vec<(u64, Value)>, usize)> {
-    let (mut records, mut unread) = (Vec::new(), 0_usize);
+fn gsd_tasks(plans: &[GsdPlan], texts: &Texts) -> Result<(Vec<(RowPlace, Node)>, usize)> {
+    let (mut rows, mut unread) = (Vec::new(), 0_usize);
     let (mut before, mut current): (Vec<String>, Vec<GsdRead>) = (Vec::new(), Vec::new());
     let mut phase = "";
     for plan in plans {
-        let text = read_text(&plan.path, "plan file")?;
-        let text = without_byte_order_mark(&text).replace("\r\n", "\n");
+        let text = text_of(&plan.path, "plan file", texts)?;
         let at_path = |error| Error::from(error).at_path(&plan.path);
         let outline = Outline::parse(&text).map_err(at_path)?;
-        let mut tasks = task_elements(&outline);
+        let elements = task_elements(&outline).into_iter();
+        let mut tasks: Vec<GsdTask> =
+            elements.map(|(line, fields)| GsdTask { line, fields, lines: None }).collect();
         if tasks.is_empty() {
             tasks = markdown_tasks(&plan.name, &outline);
         }
@@ -238,9 +274,9 @@ fn gsd_tasks(plans: &[GsdPlan]) -> Result<(Vec<(u64, Value)>, usize)> {
         let mut after = gsd_dependencies(&order, &current, &before);
         let summary = format!("{}-SUMMARY.md", plan.name);
         let is_done = plan.path.with_file_name(summary).is_file();
-        for (number, (line, mut task)) in (1_usize..).zip(tasks) {
+        for (number, GsdTask { line, mut fields, lines }) in (1_usize..).zip(tasks) {
             let id = format!("{}.{number}", plan.name);
-            if let Some(fields) = task.as_object_mut() {
+            if let Some(fields) = fields.as_object_mut() {
                 fields.insert("id".to_owned(), Value::String(id.clone()));
                 fields.insert("phase".to_owned(), Value::String(plan.phase.clone()));
                 fields.insert("depends_on".to_owned(), json!(after));
@@ -248,21 +284,30 @@ fn gsd_tasks(plans: &[GsdPlan]) -> Result<(Vec<(u64, Value)>, usize)> {
                     fields.insert("status".to_owned(), json!("done"));
                 }
             }
-            records.push((line, task));
+            let row = Node::of_value(&fields, Place { line, column: 1 });
+            rows.push((RowPlace { file: plan.path.clone(), lines }, row));
             after = vec![id];
         }
         let last = after.pop().unwrap_or_default();
         current.push(GsdRead { name: plan.name.clone(), wave: order.wave, last });
     }
-    Ok((records, unread))
+    Ok((rows, unread))
+}
+
+/// A task of a GSD plan.
+struct GsdTask {
+    line: u64,
+    fields: Value,
+    /// Its lines, if it is Markdown.
+    lines: Option<StepSource>,
 }
 
 /// The tasks of a plan without task elements, which is Markdown: a record for each step that the same file alone
 /// would have.
-fn markdown_tasks(name: &str, outline: &Outline<'_>) -> Vec<(u64, Value)> {
+fn markdown_tasks(name: &str, outline: &Outline<'_>) -> Vec<GsdTask> {
     let Some((draft, _)) = markdown::parse(name, outline, false) else { return Vec::new() };
     let plan_file = draft.plan_file;
-    let record = |(index, step): (usize, &Step)| {
+    let task = |(index, step): (usize, &Step)| {
         let mut fields = serde_json::to_value(step).unwrap_or_default();
         if let Some(fields) = fields.as_object_mut() {
             for name in ["after", "phase", "extra"] {
@@ -272,9 +317,11 @@ fn markdown_tasks(name: &str, outline: &Outline<'_>) -> Vec<(u64, Value)> {
             let status = status.or_else(|| plan_file.skipped.get(&step.id).map(|_| "skipped"));
             fields.extend(status.map(|status| ("status".to_owned(), json!(status))));
         }
-        (draft.source.line_of_step(index).unwrap_or(1), fields)
+        let line = draft.source.line_of_step(index).unwrap_or(1);
+        let lines = draft.source.steps().and_then(|steps| steps.get(index)).cloned();
+        GsdTask { line, fields, lines }
     };
-    plan_file.plan.steps.iter().enumerate().map(record).collect()
+    plan_file.plan.steps.iter().enumerate().map(task).collect()
 }
 
 /// The tasks that the first task of a plan waits for.

@@ -1,5 +1,9 @@
 //! org-mode in the spelling of Markdown: `** NEXT Draw it :page:` is `## [ ] Draw it`. Each line stays one line.
 
+use std::ops::Range;
+
+use crate::draft::TaskStatus;
+
 /// Words of headings that are tasks: left to do, done, dropped.
 const OPEN: &[&str] = &[
     concat!("TO", "DO"),
@@ -18,7 +22,7 @@ const DROPPED: &[&str] = &["CANCELLED", "CANCELED", "DROPPED"];
 /// The text in the spelling of Markdown; `None` if it is not org-mode: no heading has a keyword and nothing else shows
 /// it, or one is of Markdown. Without keywords and boxes, and with nothing but headings, those without others below are
 /// tasks.
-pub(super) fn as_markdown(text: &str) -> Option<String> {
+pub(crate) fn as_markdown(text: &str) -> Option<String> {
     let has_keyword = |line: &str| heading(line).is_some_and(|(_, text)| keyword(text).is_some());
     let is_markdown =
         |line: &str| line.starts_with('#') && line.trim_start_matches('#').starts_with(' ');
@@ -93,6 +97,25 @@ fn keyword(text: &str) -> Option<(&str, &str)> {
     let (word, rest) = text.split_once(' ').unwrap_or((text, ""));
     let is_known = [OPEN, DONE, DROPPED].iter().any(|words| words.contains(&word));
     is_known.then_some((word, rest.trim()))
+}
+
+/// The keyword of a heading: its place in the line, and its meaning.
+pub(crate) struct OrgWord {
+    pub(crate) place: Range<usize>,
+    pub(crate) status: TaskStatus,
+}
+
+/// The keyword of a line that is a heading.
+pub(crate) fn keyword_place(line: &str) -> Option<OrgWord> {
+    let (_, text) = heading(line)?;
+    let (word, _) = keyword(text)?;
+    let start = line.find(word)?;
+    let status = match word {
+        _ if DONE.contains(&word) => TaskStatus::Done,
+        _ if DROPPED.contains(&word) => TaskStatus::Dropped,
+        _ => TaskStatus::Open,
+    };
+    Some(OrgWord { place: start..start.saturating_add(word.len()), status })
 }
 
 /// The text of a heading with the box of its keyword, without priority and tags.

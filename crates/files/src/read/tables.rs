@@ -5,11 +5,11 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::markdown::Outline;
 use crate::records;
-use crate::syntax::Node;
+use crate::syntax::{Cell, Node};
 
 /// The tables with tasks.
 pub(super) struct TaskTables {
@@ -34,14 +34,15 @@ pub(super) fn task_tables(
     is_tasks: impl Fn(&Node) -> bool,
 ) -> Option<TaskTables> {
     let mut tables = outline.tables().iter().filter_map(|table| {
-        let section = outline.section_title(table.line()).to_owned();
+        let line = table.line();
+        let section = outline.section_title(line).to_owned();
         let mut rows = table.rows.clone();
         let column = id_column(&rows);
-        let (line, names) = rows.first_mut()?;
-        if let Some(name) = column.and_then(|at| names.get_mut(at)) {
-            "id".clone_into(name);
+        let header = rows.first_mut()?;
+        if let Some(name) = column.and_then(|at| header.get_mut(at)) {
+            "id".clone_into(&mut name.text);
         }
-        let (line, names) = (*line, names.clone());
+        let names: Vec<String> = header.iter().map(|name| name.text.clone()).collect();
         let rows = Node::rows(rows).filter(|rows| is_tasks(rows))?;
         Some(Table { line, section, names, rows })
     });
@@ -61,11 +62,12 @@ pub(super) fn task_tables(
 
 /// The column that has the ids under another name: `#`, unless it only counts the rows, or the column of the tasks, if
 /// another one describes them.
-fn id_column(rows: &[(u64, Vec<String>)]) -> Option<usize> {
-    let (_, names) = rows.first()?;
-    let position = |known: &[&str]| names.iter().position(|name| known.contains(&name.trim()));
-    let cells = |column: usize| rows.iter().skip(1).filter_map(move |(_, row)| row.get(column));
-    let is_named = |id: &String| {
+fn id_column(rows: &[Vec<Cell>]) -> Option<usize> {
+    let names = rows.first()?;
+    let position = |known: &[&str]| names.iter().position(|name| known.contains(&name.text.trim()));
+    let texts = |row: &'_ Vec<Cell>, column: usize| row.get(column).map(|cell| cell.text.clone());
+    let cells = |column: usize| rows.iter().skip(1).filter_map(move |row| texts(row, column));
+    let is_named = |id: String| {
         let letters = id.chars().take_while(char::is_ascii_uppercase).count();
         letters > 0 && id.chars().skip(letters).all(|c| c.is_ascii_digit() || "-._".contains(c))
     };
@@ -80,16 +82,17 @@ fn id_column(rows: &[(u64, Vec<String>)]) -> Option<usize> {
 /// prefix; the same row in a later table is the same task.
 fn joined(tables: impl Iterator<Item = Table>) -> (Node, usize) {
     let mut repeated = 0_usize;
-    let mut rows: Vec<(u64, Value)> = Vec::new();
-    let mut known: BTreeMap<String, (usize, Value)> = BTreeMap::new();
+    let mut rows: Vec<Node> = Vec::new();
+    let mut known: BTreeMap<String, (usize, Option<Value>)> = BTreeMap::new();
     for (number, table) in (1_usize..).zip(tables) {
         let id_name = table.names.first().filter(|name| records::is_id_name(name));
         let id_name = id_name.map(String::as_str).unwrap_or_default();
         let text_name = table.names.get(1).map(String::as_str).unwrap_or_default();
-        for row in table.rows.items() {
-            let Value::Object(mut fields) = row.value() else { continue };
-            let id = fields.get(id_name).and_then(Value::as_str).map(str::to_owned);
-            let text = fields.get(text_name).cloned().unwrap_or_default();
+        for mut row in table.rows.into_items() {
+            let place = row.place;
+            let value = |name: &str| row.field(name).filter(|it| !it.is_blank()).map(Node::value);
+            let id = value(id_name).and_then(|id| id.as_str().map(str::to_owned));
+            let text = value(text_name);
             if let Some(id) = id {
                 match known.get(&id) {
                     Some((_, same)) if *same == text => {
@@ -97,18 +100,21 @@ fn joined(tables: impl Iterator<Item = Table>) -> (Node, usize) {
                         continue;
                     }
                     Some((before, _)) if *before != number => {
-                        let id = json!(format!("{number}.{id}"));
-                        fields.insert(id_name.to_owned(), id);
+                        row.set_field(id_name, Node::text(format!("{number}.{id}"), place));
                     }
                     Some(_) => {}
                     None => drop(known.insert(id, (number, text))),
                 }
             }
-            if !table.section.is_empty() && !fields.contains_key("phase") {
-                fields.insert("phase".to_owned(), json!(table.section));
+            if !table.section.is_empty() && value_is_absent(&row, "phase") {
+                row.set_field("phase", Node::text(table.section.clone(), place));
             }
-            rows.push((row.place.line, Value::Object(fields)));
+            rows.push(row);
         }
     }
-    (Node::list_of(rows), repeated)
+    (Node::list(rows), repeated)
+}
+
+fn value_is_absent(row: &Node, name: &str) -> bool {
+    row.field(name).is_none_or(Node::is_blank)
 }

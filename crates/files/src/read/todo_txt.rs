@@ -65,14 +65,26 @@ fn is_date(word: &str) -> bool {
         if digits(year, 4) && digits(month, 2) && digits(day, 2))
 }
 
-fn task(line: &str) -> Value {
-    let is_done = done(line).is_some();
-    let (letter, text) = priority(done(line).unwrap_or(line)).unzip();
-    let mut text = text.unwrap_or_else(|| done(line).unwrap_or(line));
-    // The days on which it was done and made.
+fn without_dates(mut text: &str) -> &str {
     while let Some((_, rest)) = text.split_once(' ').filter(|(word, _)| is_date(word)) {
         text = rest;
     }
+    text
+}
+
+/// The length of the mark of a line that is done: `x ` and the day on which it was done.
+pub(crate) fn mark_length(line: &str) -> usize {
+    let Some(text) = done(line) else { return 0 };
+    let day = text.split_once(' ').filter(|(word, _)| is_date(word)).map(|(_, rest)| rest);
+    line.len().saturating_sub(day.unwrap_or(text).len())
+}
+
+fn task(line: &str) -> Value {
+    let is_done = done(line).is_some();
+    // The days on which it was done and made, before or after the priority.
+    let text = without_dates(done(line).unwrap_or(line));
+    let (letter, rest) = priority(text).unzip();
+    let text = rest.map_or(text, without_dates);
     let tags =
         text.split_whitespace().filter(|word| word.len() > 1 && word.starts_with(['+', '@']));
     let tags: Vec<&str> = tags.collect();

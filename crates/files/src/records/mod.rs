@@ -32,7 +32,7 @@ use mapping::Order;
 
 pub(super) use must_read::{MeantLabel, Owner, RefusedWhere, meant_label};
 pub(super) use native_fields::problems_of_fields;
-pub(super) use values::value_of;
+pub(super) use values::{status_nodes, value_of};
 
 /// Whether a column or a field has the ids of tasks.
 pub(super) fn is_id_name(name: &str) -> bool {
@@ -75,8 +75,7 @@ pub(super) fn parse_rows(
     let value = value_of(&rows);
     let has_issue = || value.as_array().into_iter().flatten().any(beads::is_issue);
     if format == Some(PlanFormat::Beads) || format.is_none() && has_issue() {
-        let draft = parse_beads(name, &rows, value);
-        return placed(Some(draft), rows);
+        return Ok(parse_beads(name, rows, value));
     }
     let found = list_finder::find(&value, true).filter(|found| found.path.is_empty());
     let draft = found.map(|found| read(name, &value, found, Some(&rows), format));
@@ -118,21 +117,21 @@ fn read(
 }
 
 /// Reads the issues of beads. Rows that are none are kept.
-fn parse_beads(name: &str, rows: &Node, value: Value) -> PlanDraft {
+fn parse_beads(name: &str, rows: Node, value: Value) -> PlanDraft {
     let values = if let Value::Array(values) = value { values } else { Vec::new() };
     let is_issue = |value: &Value| {
         value.is_object() && (value.get("title").is_some() || beads::is_issue(value))
     };
     let (issues, others): (Vec<_>, Vec<_>) =
-        rows.items().iter().zip(values).partition(|(_, value)| is_issue(value));
-    let (nodes, values): (Vec<Node>, Vec<Value>) =
-        issues.into_iter().map(|(node, value)| (node.clone(), value)).unzip();
+        rows.into_items().into_iter().zip(values).partition(|(_, value)| is_issue(value));
+    let (nodes, values): (Vec<Node>, Vec<Value>) = issues.into_iter().unzip();
     let list = Value::Array(values);
     let found = list_finder::read_all(&list, true);
     let rows = Node::list(nodes);
     let mut draft = reader::read_tasks(name, &mapping::BEADS, found, Some(&rows));
     let others = others.into_iter().map(|(node, value)| (node.place.line, value));
     beads::keep_others(&mut draft, others.collect());
+    draft.source.set_tree(rows);
     draft
 }
 

@@ -587,13 +587,8 @@ impl<'a> RecordReader<'a> {
         self.draft.state_commands(commands_of(&step));
         step.extra = tool_extra(self.mapping.extra, fields.rest());
         step.extra.extend(created);
-        let source = match self.line(&task.path) {
-            Some(line) => StepSource::Line(line),
-            None => StepSource::Path {
-                record: task.path.clone(),
-                dependencies: task.dependencies_field,
-            },
-        };
+        let (record, dependencies) = (task.path.clone(), task.dependencies_field);
+        let source = StepSource::Path { record, dependencies };
         self.draft.add_step(step, source, inferred);
     }
 

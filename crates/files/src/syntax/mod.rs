@@ -17,8 +17,10 @@ pub(super) use json::{json_lines, json_tree};
 pub use json::{json_problem, list_for_object};
 pub(super) use messages::plain_message;
 pub use text::FILE_BYTES_MAX;
-pub(super) use text::{is_blank, read_text, read_text_from, without_byte_order_mark};
+pub(super) use text::{
+    is_blank, normalized_text, read_text, read_text_from, without_byte_order_mark,
+};
 pub(super) use toml::toml_tree;
-pub(super) use tree::{Field, Kind, LineIndex, Node, Place};
+pub(super) use tree::{Cell, Field, Kind, LineIndex, Node, Place};
 pub(super) use typed::{TypedError, typed};
 pub(super) use yaml::yaml_tree;

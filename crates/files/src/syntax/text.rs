@@ -1,5 +1,6 @@
 //! The text of a file: bounded in size, and UTF-8.
 
+use std::borrow::Cow;
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
@@ -46,6 +47,15 @@ fn decode(bytes: Vec<u8>) -> Result<String> {
 
 pub(crate) fn without_byte_order_mark(text: &str) -> &str {
     text.strip_prefix('\u{feff}').unwrap_or(text)
+}
+
+/// The text without a byte order mark and with line feeds at the ends of lines.
+pub(crate) fn normalized_text(text: &str) -> Cow<'_, str> {
+    let text = without_byte_order_mark(text);
+    if text.contains('\r') {
+        return text.replace("\r\n", "\n").replace('\r', "\n").into();
+    }
+    text.into()
 }
 
 /// Whether a text has nothing but comments and document markers.

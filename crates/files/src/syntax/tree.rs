@@ -47,6 +47,14 @@ pub(crate) struct Plain {
     pub(crate) may_be_text: bool,
 }
 
+/// A cell of a table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Cell {
+    /// The place of its text; without text, the place for one.
+    pub(crate) place: Place,
+    pub(crate) text: String,
+}
+
 /// A field of an object.
 #[derive(Debug, Clone)]
 pub(crate) struct Field {
@@ -74,33 +82,55 @@ impl Node {
     }
 
     /// The rows of a table as objects with the names in the first row; `None` without rows. A column that is there
-    /// several times is a list.
-    pub(crate) fn rows(rows: Vec<(u64, Vec<String>)>) -> Option<Self> {
+    /// several times is a list. A cell without text is blank: it has a place, and no value.
+    pub(crate) fn rows(rows: Vec<Vec<Cell>>) -> Option<Self> {
         let mut rows = rows.into_iter();
-        let (_, names) = rows.next()?;
-        let object = |(line, row): (u64, Vec<String>)| {
-            let place = Place { line, column: 1 };
-            let text = |text: String| Self { place, kind: Kind::Text(text) };
+        let names = rows.next()?;
+        let object = |row: Vec<Cell>| {
+            let line = row.first().map_or(1, |cell| cell.place.line);
             let mut fields: Vec<Field> = Vec::new();
-            let cells = names.iter().zip(row);
-            for (name, cell) in cells.filter(|(name, cell)| !name.is_empty() && !cell.is_empty()) {
-                let known = fields.iter_mut().find(|field| field.name == *name);
-                match known.map(|field| &mut field.value.kind) {
-                    Some(Kind::List(cells)) => cells.push(text(cell)),
-                    Some(first) => {
-                        let before = std::mem::replace(first, Kind::List(Vec::new()));
-                        *first = Kind::List(vec![Self { place, kind: before }, text(cell)]);
-                    }
-                    None => {
-                        let value = text(cell);
-                        fields.push(Field { name: name.clone(), place, value });
-                    }
+            for (name, cell) in names.iter().zip(row).filter(|(name, _)| !name.text.is_empty()) {
+                let Cell { place, text } = cell;
+                let is_blank = text.is_empty();
+                let value = if is_blank { Self::blank(place) } else { Self::text(text, place) };
+                let known = fields.iter_mut().find(|field| field.name == name.text);
+                match known.map(|field| &mut field.value) {
+                    Some(_) if value.is_blank() => {}
+                    Some(first) if first.is_blank() => *first = value,
+                    Some(Self { kind: Kind::List(cells), .. }) => cells.push(value),
+                    Some(first) => *first = Self::list(vec![first.clone(), value]),
+                    None => fields.push(Field { name: name.text.clone(), place, value }),
                 }
             }
-            Self { place, kind: Kind::Map(fields) }
+            Self { place: Place { line, column: 1 }, kind: Kind::Map(fields) }
         };
         let rows: Vec<Self> = rows.map(object).collect();
         (!rows.is_empty()).then(|| Self::list(rows))
+    }
+
+    /// A text at one place of a file.
+    pub(crate) fn text(text: String, place: Place) -> Self {
+        Self { place, kind: Kind::Text(text) }
+    }
+
+    /// Sets a field of an object.
+    pub(crate) fn set_field(&mut self, name: &str, value: Self) {
+        let Kind::Map(fields) = &mut self.kind else { return };
+        match fields.iter_mut().find(|field| field.name == name) {
+            Some(field) => field.value = value,
+            None => fields.push(Field { name: name.to_owned(), place: value.place, value }),
+        }
+    }
+
+    /// A cell without text.
+    fn blank(place: Place) -> Self {
+        let plain = Plain { value: Value::Null, source: String::new(), may_be_text: false };
+        Self { place, kind: Kind::Plain(plain) }
+    }
+
+    /// Whether this is a cell without text, which is no value.
+    pub(crate) fn is_blank(&self) -> bool {
+        matches!(&self.kind, Kind::Plain(plain) if plain.source.is_empty() && !plain.may_be_text)
     }
 
     /// A list of values, each on a line of its file.
@@ -114,6 +144,11 @@ impl Node {
         if let Kind::List(items) = &self.kind { items } else { &[] }
     }
 
+    /// The items of a list.
+    pub(crate) fn into_items(self) -> Vec<Self> {
+        if let Kind::List(items) = self.kind { items } else { Vec::new() }
+    }
+
     /// The value as JSON. A text stays a text; other scalars have the type that the form gives them.
     pub(crate) fn value(&self) -> Value {
         match &self.kind {
@@ -121,7 +156,8 @@ impl Node {
             Kind::Plain(plain) => plain.value.clone(),
             Kind::List(items) => items.iter().map(Self::value).collect(),
             Kind::Map(fields) => {
-                let fields = fields.iter().map(|field| (field.name.clone(), field.value.value()));
+                let fields = fields.iter().filter(|field| !field.value.is_blank());
+                let fields = fields.map(|field| (field.name.clone(), field.value.value()));
                 Value::Object(fields.collect::<Map<_, _>>())
             }
         }

@@ -2,6 +2,7 @@
 
 mod classes;
 mod forms;
+mod marks;
 mod roles;
 mod tables_and_tools;
 
