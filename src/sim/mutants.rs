@@ -241,6 +241,9 @@ mutants! {
     LabelsOfChecksIgnored, "P import", "a label of a gate or a limit in Markdown is text without a notice";
     ListReadAsObject, "P import", "a list in the place of a gate is read as the gate, by the order of its items";
     DeepSettingsUnread, "P import", "a check deep in the settings of a task is dropped without a notice";
+    PartsOutvoteOpenBox, "P import", "a task whose box is open is done because its parts are ticked";
+    EditedFileTicked, "P import", "ticks continue in a plan file whose text a person edits";
+    ChangedFileMarked, "P import", "statuses are written into a file with another text than the plan's";
     FieldWordsIgnored, "P import", "a check or a limit under a name that no list has is kept as data";
     RecordFieldOutvotesPlan, "P plan", "a field that other tools have, too, makes a valid plan another tool's list";
     ApprovalOfVersionIgnored, "P guard", "a version that is to wait for approval becomes active at once";

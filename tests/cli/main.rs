@@ -32,6 +32,7 @@ mod evaluations;
 mod export;
 mod external_workers;
 mod facade;
+mod file_marks;
 mod file_tampering;
 mod folder;
 mod follow;

@@ -86,6 +86,7 @@ json_lines! {
     "lab" of lab => lab::LabLine;
     "ledger" of inspect => plan_ledger_views::LedgerLine<'_>;
     "log" of logs => plan_ledger_views::LogLine<'_>;
+    "marked" of plan_export => plan::into::MarkedLine;
     "milestone" of budget, inspect => plan_ledger_views::MilestoneLine;
     "next" of next, questions => plan_ledger_views::NextLine<'_>;
     "opened" of run => run::OpenedLine<'_>;

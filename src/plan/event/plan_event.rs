@@ -49,6 +49,11 @@ pub struct Provenance {
     pub file: Option<String>,
     /// blake3 of that file.
     pub file_hash: Option<ContentHash>,
+    /// blake3 of that file without the marks of finished steps (format/plan-files.md).
+    pub unmarked_hash: Option<ContentHash>,
+    /// The options with which it was read, as words of a command line.
+    #[serde(default)]
+    pub read_with: Vec<String>,
     /// How sure its author is, in percent: `extra.confidence` of the plan.
     pub confidence: Option<u8>,
 }

@@ -20,6 +20,7 @@ mod printer;
 mod progress_bar;
 mod reader;
 pub(crate) mod render;
+mod replaced_file;
 mod reporter;
 mod run_json;
 mod run_text;
@@ -46,6 +47,7 @@ pub(crate) use reader::{is_for_agent, is_for_reader, reader, write_for};
 pub(crate) use render::{
     escape_control, escape_lines, is_printable, local_moment, parse_since, time_of_day,
 };
+pub(crate) use replaced_file::replace_file;
 pub(crate) use reporter::{Audience, RunReporter};
 pub(crate) use run_json::{SummaryLine, WaitsLine};
 pub(crate) use run_text::{disk_text, held_text, summary_text};

@@ -154,10 +154,12 @@ fn describe_versions(run: &Run, document: &mut Document) {
 
 /// The source of a version, as part of a line.
 fn provenance_text(provenance: &Provenance) -> String {
-    let Provenance { author, file, file_hash, confidence } = provenance;
+    let Provenance { author, file, file_hash, confidence, read_with, unmarked_hash: _ } =
+        provenance;
     let author = author.as_ref().map(|author| format!(", by {author}"));
     let hash = file_hash.map(|hash| format!(" ({})", hash.short())).unwrap_or_default();
-    let file = file.as_ref().map(|file| format!(", from {file}{hash}"));
+    let words = read_with.iter().map(|word| format!(" {word}")).collect::<String>();
+    let file = file.as_ref().map(|file| format!(", from {file}{words}{hash}"));
     let confidence = confidence.map(|percent| format!(", {percent} % sure"));
     [author, file, confidence].into_iter().flatten().collect()
 }

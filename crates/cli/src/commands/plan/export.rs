@@ -27,6 +27,8 @@ use crate::output::{
 use crate::protocol::counted;
 use crate::server::Surroundings;
 
+use super::into::export_into;
+
 use super::forms::{FORMS, FormChoice, converted, count_of, lost_in, write_new};
 
 fn help() -> String {
@@ -35,8 +37,11 @@ fn help() -> String {
          ledger plan export plan.yaml --form dot | dot -Tsvg > plan.svg\n  \
          ledger plan export issues.jsonl --form md -o plan.md\n  \
          ledger plan export my-plan -o plan.md            the plan of a run, with its progress\n  \
-         ledger plan export my-plan --form plan           the same as a PLAN artifact\n\n\
+         ledger plan export my-plan --form plan           the same as a PLAN artifact\n  \
+         ledger plan export my-plan --into tasks.md       tick the steps of the run in its own file\n\n\
          Steps that the file marks as done stay marked. A word that is not a file names a run.\n\n\
+         With --into, all but the marks stays as it is. A file whose text was changed since the plan was\n\
+         read is refused (exit code 6). Exit code 1: a step has no mark in the file, or none for its status.\n\n\
          {FORMS}"
     )
 }
@@ -57,9 +62,19 @@ pub(super) struct PlanExportArgs {
     /// Write the result to this file, which must not exist
     #[arg(long, short, value_name = "OUT")]
     output: Option<PathBuf>,
+    /// Write the statuses of the run into the file that its plan was read from: only its marks change
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["form", "output"])]
+    into: Option<PathBuf>,
+    /// With --into: print the result as JSON
+    #[arg(long, requires = "into")]
+    json: bool,
 }
 
 pub(super) fn export(args: &PlanExportArgs) -> Result<Code, Failure> {
+    if let Some(file) = &args.into {
+        let name = args.file.to_string_lossy();
+        return export_into(&args.ledger.dir, &name, &args.read, file, args.json);
+    }
     if let Some(name) = args.file.to_str().filter(|_| !args.file.exists()) {
         let is_run = |state: &State| Ok(state.run_named(name).is_some());
         let found = read_state(&args.ledger.dir, is_run);

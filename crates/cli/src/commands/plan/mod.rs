@@ -1,12 +1,14 @@
 //! `ledger plan`: plan files, and the versions of a run's plan.
 //!
-//! Plan files are only read. A result goes to standard output, or into a file that must not exist.
+//! Plan files are only read, but for their marks (`export --into`). A result goes to standard output, or into a file that
+//! must not exist.
 
 mod add;
 mod diff;
 mod enrich;
 mod export;
 mod forms;
+pub(crate) mod into;
 pub(crate) mod lint;
 mod make;
 mod planned_files;

@@ -72,8 +72,13 @@ pub(super) struct PlanProposeArgs {
 
 pub(super) fn propose(args: &PlanProposeArgs) -> Result<Code, Failure> {
     let is_stdin = args.plan.as_os_str() == "-";
-    let mut imported =
-        if is_stdin { args.read.read_stdin()? } else { args.read.read(&args.plan)? };
+    let (mut imported, found) = if is_stdin {
+        (args.read.read_stdin()?, Provenance::default())
+    } else {
+        let read = args.read.read_marked(&args.plan)?;
+        let provenance = args.read.provenance(&args.plan, &read);
+        (read.into_plan_file(), provenance)
+    };
     if !imported.report.is_empty() || !imported.commands.is_empty() {
         print_read_report(&args.plan, &imported);
     }
@@ -102,7 +107,6 @@ pub(super) fn propose(args: &PlanProposeArgs) -> Result<Code, Failure> {
     let (file, ledger, yes) = (args.plan.as_path(), args.ledger.dir(), args.yes);
     approve_commands(&imported, |_| true, CommandApproval { plan: file, ledger, yes })?;
     let inputs = args.inputs.values(&imported.plan)?;
-    let found = if is_stdin { Provenance::default() } else { ReadPlanArgs::provenance(&args.plan) };
     let author = args.by.clone().or_else(plan_author);
     let provenance = Provenance { author, ..found };
     let request = ProposeRequest {

@@ -30,6 +30,7 @@ Examples:
   ledger run loan.yaml --set applicant_id=A-7291   the value of an input of the plan
   ledger run plan.yaml --retry-failed              once the causes of the failures are gone
   ledger run plan.yaml --replan --reason 'scope'   continue with the changed plan file
+  ledger run tasks.md --worker ./agent.sh --tick   tick each step in the file when it is accepted
   ledger run plan.yaml --worker ./agent.sh --judge ./judge.sh --planner ./planner.sh --wait
 ",
             $example,
@@ -146,6 +147,9 @@ pub(crate) struct RunArgs {
     /// with `idempotent: no` is always taken over
     #[arg(long)]
     pub(super) kill_orphans: bool,
+    /// Keep the marks of the plan file as the statuses of the run, while it runs: each step is ticked when it is accepted
+    #[arg(long)]
+    pub(super) tick: bool,
     /// Wait for people and deadlines, instead of ending with exit code 3; answer from another shell
     #[arg(long)]
     pub(super) wait: bool,

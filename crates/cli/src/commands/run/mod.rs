@@ -12,6 +12,7 @@ mod only_stubs;
 mod plan_source;
 mod prepare;
 mod same_work;
+mod ticks;
 mod wait;
 
 pub(crate) use args::RunArgs;
@@ -62,10 +63,11 @@ use crate::server::{
 
 #[cfg(feature = "store")]
 use holding::{Holding, Wait};
-use notify::{Notifier, NotifyingObserver};
+use notify::{Notifier, NotifyingObserver, Ticking};
 use only_stubs::expect_only_stubs;
 use plan_source::PlanSource;
 use prepare::{OPERATOR, PreparedRun, author_in_shell, prepare, take_over_marks};
+use ticks::Ticks;
 use wait::{next_due, wait_for_change};
 
 pub(crate) fn run(args: &RunArgs) -> Result<Code, Failure> {
@@ -119,12 +121,14 @@ fn run_source(args: &RunArgs, source: &PlanSource) -> Result<Code, Failure> {
     let marks = ImportedStatuses::new(&imported.plan, &imported.done, &imported.skipped)
         .imported_by(author_in_shell());
     let request = RunRequest { name, args, marks: (!args.fresh).then_some(&marks) };
+    let mut ticks = Ticks::of(source, args);
     // All sessions of this process: with --wait there can be several.
     let mut done = Session::default();
     loop {
         let observer = NotifyingObserver {
             reporter: &mut reporter,
             notifier: notifier.as_mut(),
+            ticks: ticks.as_mut().map(|ticks| Ticking { ticks, ledger: &ledger }),
             #[cfg(feature = "store")]
             holding: None,
         };
@@ -291,6 +295,7 @@ fn run_held(
     let marks = ImportedStatuses::new(&imported.plan, &imported.done, &imported.skipped)
         .imported_by(author_in_shell());
     let request = RunRequest { name, args, marks: (!args.fresh).then_some(&marks) };
+    let mut ticks = Ticks::of(source, args);
     let drive = || {
         let mut next = begin(&ledger, (source, draft), args, &reporter)?;
         let _mark = judge_mark(next, args);
@@ -299,6 +304,7 @@ fn run_held(
             let observer = NotifyingObserver {
                 reporter: &mut reporter,
                 notifier: notifier.as_mut(),
+                ticks: ticks.as_mut().map(|ticks| Ticking { ticks, ledger: &ledger }),
                 holding: Some(&mut holding),
             };
             let (code, waiting) = session(&ledger, next, request, observer, &mut done)?;
@@ -348,16 +354,20 @@ fn session(
     let RunRequest { name, args, marks } = request;
     let run = match next {
         PreparedRun::Ended(ending) => {
+            // Its runner may have been killed before it wrote the last marks.
+            observer.tick();
             return Ok((report_ended(observer.reporter, name, ending), None));
         }
         PreparedRun::Active(run) => run,
     };
     // Before other processes are served: they must not claim these steps first.
     take_over_marks(ledger, run, name, marks)?;
+    observer.tick();
     let work = || drive_run(ledger, run, request, &mut observer);
     let mut summary = while_serving(ledger, &args.ledger, print_message, work)?;
     done.add(&summary.session);
     summary.session = *done;
+    observer.tick();
     let NotifyingObserver { reporter, mut notifier, .. } = observer;
     if let (RunOutcome::Waiting(items), true) = (&summary.outcome, args.wait) {
         let until = next_due(ledger, run)?;

@@ -11,10 +11,12 @@ use crate::output::{
     RunReporter, disk_text, escape_lines, held_text, print_message, reader, summary_text,
 };
 use crate::runner::{Observer, Progress, RunOutcome, RunSummary, StopRequest};
+use plan_ledger::Ledger;
 use plan_ledger_views::{WaitingItem, waiting_texts};
 
 #[cfg(feature = "store")]
 use super::holding::Holding;
+use super::ticks::Ticks;
 
 /// How long the runner waits at its end for the commands to end.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -90,14 +92,36 @@ impl Notifier {
 pub(super) struct NotifyingObserver<'a> {
     pub(super) reporter: &'a mut RunReporter,
     pub(super) notifier: Option<&'a mut Notifier>,
+    /// The marks of the plan file.
+    pub(super) ticks: Option<Ticking<'a>>,
     /// The ledger in a store.
     #[cfg(feature = "store")]
     pub(super) holding: Option<&'a mut Holding>,
 }
 
+/// The marks of a plan file, and the ledger with the statuses.
+pub(super) struct Ticking<'a> {
+    pub(super) ticks: &'a mut Ticks,
+    pub(super) ledger: &'a Ledger,
+}
+
+impl NotifyingObserver<'_> {
+    /// Writes the marks of the run into the plan file.
+    pub(super) fn tick(&mut self) {
+        if let Some(Ticking { ticks, ledger }) = &mut self.ticks
+            && !ticks.update(ledger)
+        {
+            self.ticks = None;
+        }
+    }
+}
+
 impl Observer for NotifyingObserver<'_> {
     fn progress(&mut self, progress: &Progress) {
         self.reporter.progress(progress);
+        if matches!(progress, Progress::Counted { .. }) {
+            self.tick();
+        }
         let Some(notifier) = &mut self.notifier else { return };
         match progress {
             Progress::BudgetUsed(used) => notifier.notify("budget", &used.to_string()),

@@ -14,7 +14,7 @@ use crate::output::{Failure, is_for_reader, print_message, shell_command};
 use crate::requests::check_name;
 use crate::server::{LastRunners, ledger_id, resume_options};
 
-use plan_ledger::plan::NameKind;
+use plan_ledger::plan::{NameKind, Provenance};
 
 use super::args::RunArgs;
 use super::same_work::is_plan_of;
@@ -23,6 +23,8 @@ use super::same_work::is_plan_of;
 pub(super) struct PlanSource {
     /// The plan, with the marks of its file.
     pub(super) plan: PlanFile,
+    /// The file that it was read from.
+    pub(super) provenance: Provenance,
     /// The name of the run.
     pub(super) name: String,
     /// Why it is a version that the ledger has, if it is.
@@ -49,10 +51,12 @@ impl PlanSource {
         {
             return Ok(found);
         }
-        let mut plan = match args.read.read(&args.plan) {
-            Ok(plan) => plan,
+        let read = match args.read.read_marked(&args.plan) {
+            Ok(read) => read,
             Err(failure) => return Self::without_file(args, failure),
         };
+        let provenance = args.read.provenance(&args.plan, &read);
+        let mut plan = read.into_plan_file();
         let name = match &args.run {
             Some(name) => name.clone(),
             None => stem(args),
@@ -66,7 +70,7 @@ impl PlanSource {
         {
             return Ok(found);
         }
-        Ok(Self { plan, name, from_ledger: None })
+        Ok(Self { plan, provenance, name, from_ledger: None })
     }
 
     /// The plan in the ledger, for a file that cannot be read; else the failure to read it, with
@@ -100,7 +104,8 @@ impl PlanSource {
         let proposal = || run.newest_proposal().map(|(_, version)| version);
         let version = run.active_version().or_else(proposal)?;
         let plan = PlanFile::of_run(version.plan.decode(), BTreeMap::new(), BTreeMap::new());
-        Some(Self { plan, name: run.name.clone(), from_ledger: Some(why) })
+        let (provenance, name) = (Provenance::default(), run.name.clone());
+        Some(Self { plan, provenance, name, from_ledger: Some(why) })
     }
 
     /// The place of the plan, for messages.

@@ -11,7 +11,6 @@ use plan_ledger::{
 };
 use plan_ledger_files::{PlanFile, PlanFormat, as_written_commands};
 
-use crate::options::ReadPlanArgs;
 use crate::output::{Failure, option, print_message, shell_command};
 use crate::protocol::{commands_of, unapproved_commands};
 use crate::requests::Actor;
@@ -45,7 +44,7 @@ pub(super) fn prepare(
     let state = ledger.state()?;
     let run = state.run_named(name);
     expect_valid(&state)?;
-    let draft = draft.with_provenance(ReadPlanArgs::provenance(&args.plan));
+    let draft = draft.with_provenance(source.provenance.clone());
     // The commands of a person's file are approved with the version that it becomes.
     let of_file = commands_hash(&imported.plan).filter(|_| may_approve(args));
     let draft = draft.with_commands(of_file.map(|hash| approval_here(hash, OPERATOR)));

@@ -1,6 +1,7 @@
 //! How a plan file is read: options of every command that reads one.
 
 mod approve_commands;
+mod file_marks;
 mod night;
 mod read_report;
 
@@ -11,13 +12,14 @@ use clap::Args;
 use plan_ledger::ContentHash;
 use plan_ledger::internals::format::content_hash;
 use plan_ledger::plan::{Provenance, closest_name};
-use plan_ledger_files::{LintReport, PlanFile, Programs, ReadOptions};
+use plan_ledger_files::{LintReport, MarkedFile, PlanFile, Programs, ReadOptions};
 
 use crate::output::Failure;
 
 use super::author::plan_author;
 
 pub(crate) use approve_commands::{CommandApproval, approve_commands};
+pub(crate) use file_marks::{mark_of, marking, status_of, unmarked_hash, unmarked_steps_text};
 pub(crate) use night::{Given, lacks};
 pub(crate) use read_report::{ReadLine, keep_ids, print_read_report};
 
@@ -50,15 +52,39 @@ impl ReadPlanArgs {
         read.map_err(|error| with_near_file(Failure::of_input(error), file))
     }
 
+    /// Reads a plan file with the places of its marks.
+    pub(crate) fn read_marked(&self, file: &Path) -> Result<MarkedFile, Failure> {
+        let read = self.options().read_marked(file);
+        read.map_err(|error| with_near_file(Failure::of_input(error), file))
+    }
+
     /// The source of a plan that was read from this file.
-    pub(crate) fn provenance(file: &Path) -> Provenance {
-        let bytes = std::fs::read(file).ok();
+    pub(crate) fn provenance(&self, file: &Path, read: &MarkedFile) -> Provenance {
         Provenance {
             author: plan_author(),
             file: Some(file.display().to_string()),
-            file_hash: bytes.map(|bytes| ContentHash(content_hash(&bytes))),
+            file_hash: Some(ContentHash(content_hash(&read.content()))),
+            unmarked_hash: Some(unmarked_hash(read)),
+            read_with: self.words(),
             confidence: None,
         }
+    }
+
+    /// The options that these words of a command line say.
+    pub(crate) fn of_words(words: &[String]) -> Self {
+        let mut read = Self::default();
+        let mut words = words.iter();
+        while let Some(word) = words.next() {
+            match word.as_str() {
+                "--plan-tag" => read.plan_tag = words.next().cloned(),
+                "--drop-dependency" => {
+                    let dropped = words.next().and_then(|word| parse_dependency(word).ok());
+                    read.drop_dependency.extend(dropped);
+                }
+                _ => read.prose |= word == "--prose",
+            }
+        }
+        read
     }
 
     /// The options as words of a command line.
@@ -134,5 +160,21 @@ fn parse_dependency(text: &str) -> Result<(String, String), String> {
             Ok((step.to_owned(), other.to_owned()))
         }
         _ => Err("expected STEP:OTHER, two ids of the plan".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_of_the_options_are_read_again() {
+        let read = ReadPlanArgs {
+            plan_tag: Some("later".to_owned()),
+            drop_dependency: vec![("a".to_owned(), "b:c".to_owned())],
+            prose: true,
+        };
+        assert_eq!(ReadPlanArgs::of_words(&read.words()).options(), read.options());
+        assert_eq!(ReadPlanArgs::of_words(&[]).options(), ReadPlanArgs::default().options());
     }
 }
