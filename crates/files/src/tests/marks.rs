@@ -61,12 +61,12 @@ fn each_form_has_its_marks() {
             "## Steps\n\n### Step 1: one\n\n**Status**: Complete\n\n### Step 2: two\n\n**Status:** Not started\n",
         ),
         (
-            "| ID | Task | Status  |\n|----|------|---------|\n| 1 | one | \u{2b1c} Todo  |\n| 2 | two | \u{2705} Done |\n",
-            "| ID | Task | Status  |\n|----|------|---------|\n| 1 | one | \u{2705} Done  |\n| 2 | two | \u{2b1c} Todo |\n",
+            "# T\n\n| ID | Task | Status  |\n|----|------|---------|\n| 1 | one | \u{2b1c} Todo  |\n| 2 | two | \u{2705} Done |\n",
+            "# T\n\n| ID | Task | Status  |\n|----|------|---------|\n| 1 | one | \u{2705} Done  |\n| 2 | two | \u{2b1c} Todo |\n",
         ),
         (
-            "| ID | Task | Status |\n|---|---|---|\n| 1 | one |    |\n| 2 | two | **done** |\n",
-            "| ID | Task | Status |\n|---|---|---|\n| 1 | one | done |\n| 2 | two |        |\n",
+            "# T\n\n| ID | Task | Status |\n|---|---|---|\n| 1 | one |    |\n| 2 | two | **done** |\n",
+            "# T\n\n| ID | Task | Status |\n|---|---|---|\n| 1 | one | done |\n| 2 | two |          |\n",
         ),
         (
             "{\"tasks\": [{\"id\": 1, \"title\": \"a\", \"status\": \"pending\", \"testStrategy\": \"\"},\n \

@@ -178,6 +178,10 @@ fn flag(before: &str, usage: &Usage, is_set: bool) -> String {
 /// The inside of a cell, as wide as before if there is room.
 fn padded(start: &str, word: &str, end: &str, before: &str) -> String {
     let width = |text: &str| text.chars().count();
+    if word.is_empty() {
+        // The marks around a word have no meaning without it.
+        return " ".repeat(width(before));
+    }
     let start = if start.is_empty() && before.starts_with(' ') { " " } else { start };
     let kept = end.trim_end_matches(' ');
     let mut text = format!("{start}{word}{kept}");
