@@ -669,7 +669,9 @@ fn every_member_is_documented() {
 
 /// The names in the first column of a section's table; a row may have several.
 pub(crate) fn documented(text: &str, name: &str) -> BTreeSet<String> {
-    let (_, section) = text.split_once(&format!("## `{name}`\n")).unwrap();
+    let name = format!("`{name}`");
+    let is_of = |section: &&str| section.lines().next().unwrap().split(", ").any(|it| it == name);
+    let section = text.split("\n## ").skip(1).find(is_of).unwrap();
     let section = section.split("\n#").next().unwrap();
     let cells = section.lines().filter_map(|line| line.strip_prefix("| `")?.split(" |").next());
     cells.flat_map(|cell| cell.trim_end_matches('`').split("`, `")).map(str::to_owned).collect()

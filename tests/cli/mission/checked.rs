@@ -347,7 +347,9 @@ fn n9_stories_and_epics_of_bmad_are_read() {
         ## Tasks / Subtasks\n\n- [ ] Task 1: Build the form (AC: 1)\n  - [ ] Subtask 1.1: Address\n\
         - [x] Task 2: Check it (AC: 2)\n\n## Dev Notes\n\n- Use the client\n";
     let file = files::parse("story", story).unwrap();
-    assert_eq!((file.plan.steps.len(), file.done.len()), (2, 1));
+    let goals: Vec<&str> = file.plan.steps.iter().map(|step| step.goal.as_str()).collect();
+    assert!(goals[0].contains("Address") && goals[1].contains("Build the form"), "{goals:?}");
+    assert_eq!((file.plan.steps.len(), file.done.len()), (3, 1));
     assert_eq!(file.plan.test_criteria.len(), 2);
     assert_eq!(file.plan.title, "Story 1.2: Log in");
 }
