@@ -738,6 +738,10 @@ export interface Provenance {
   file?: string | null;
   /** blake3 of that file. */
   file_hash?: string | null;
+  /** The options with which it was read, as words of a command line. */
+  read_with?: Array<string>;
+  /** blake3 of that file without the marks of finished steps (format/plan-files.md). */
+  unmarked_hash?: string | null;
 }
 
 /**

@@ -783,6 +783,10 @@ class Provenance(TypedDict, total=False):
     file: Union[str, None]
     # blake3 of that file.
     file_hash: Union[str, None]
+    # The options with which it was read, as words of a command line.
+    read_with: list[str]
+    # blake3 of that file without the marks of finished steps (format/plan-files.md).
+    unmarked_hash: Union[str, None]
 
 
 class _PruneRequestRequired(TypedDict):

@@ -20,7 +20,7 @@ use plan_ledger_views::step_title;
 use crate::commands::inspect::read_state;
 use crate::commands::store::source::{environment_for, is_store};
 use crate::options::plan_file::print_read_report;
-use crate::options::{LedgerOption, ReadPlanArgs, environment};
+use crate::options::{AsJson, LedgerOption, ReadPlanArgs, environment};
 use crate::output::{
     Code, Failure, escape_control, output_file, print_message, print_note, print_raw, reader,
 };
@@ -65,15 +65,14 @@ pub(super) struct PlanExportArgs {
     /// Write the statuses of the run into the file that its plan was read from: only its marks change
     #[arg(long, value_name = "FILE", conflicts_with_all = ["form", "output"])]
     into: Option<PathBuf>,
-    /// With --into: print the result as JSON
-    #[arg(long, requires = "into")]
-    json: bool,
+    #[command(flatten)]
+    json: AsJson,
 }
 
 pub(super) fn export(args: &PlanExportArgs) -> Result<Code, Failure> {
     if let Some(file) = &args.into {
         let name = args.file.to_string_lossy();
-        return export_into(&args.ledger.dir, &name, &args.read, file, args.json);
+        return export_into(&args.ledger.dir, &name, &args.read, file, args.json.0);
     }
     if let Some(name) = args.file.to_str().filter(|_| !args.file.exists()) {
         let is_run = |state: &State| Ok(state.run_named(name).is_some());
