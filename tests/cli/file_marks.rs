@@ -54,7 +54,7 @@ fn export_into_writes_the_marks_of_the_run_and_nothing_else() {
     assert_eq!(place.read("tasks.md"), ticked(3));
     assert!(place.path("link.md").symlink_metadata().unwrap().is_symlink());
     assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o640);
-    place.ledger("plan export tasks --into tasks.md").code(0).says(&["no steps"]);
+    place.ledger("plan export tasks --into tasks.md").code(0).says(&["no mark was changed"]);
     // Marks that a person made are those of the file, and the run's are written over them.
     place.write("tasks.md", ticked(1));
     place.ledger("plan export tasks --into tasks.md").code(0);
@@ -126,6 +126,14 @@ fn tick_keeps_the_file_current_while_the_run_works() {
     assert_eq!(place.read("tasks.md"), ticked(3));
     run(&place, count, &["--tick"]).code(0).complains(&["run tasks is done"]);
     assert_eq!(place.state().run_named("tasks").unwrap().versions.len(), 1);
+}
+
+/// A stub does no work, so its run calls nothing in the file done.
+#[test]
+fn tick_is_refused_with_stubs() {
+    let place = place();
+    let ended = place.ledger("run tasks.md --stub --tick").code(2);
+    ended.complains(&["--stub", "--tick", "cannot be used with"]);
 }
 
 /// After a kill the next runner continues with its plan, although the file has other marks, and the file catches up.

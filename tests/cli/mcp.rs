@@ -440,6 +440,13 @@ fn bad_input_is_refused_with_a_reason() {
         let text = client.refused(tool, &arguments);
         assert!(text.contains(why), "{tool} {arguments}: {text}");
     }
+    client.end();
+}
+
+#[test]
+fn bad_messages_are_answered_and_the_next_call_works() {
+    let place = Place::planned(PLAN);
+    let mut client = Client::of_session(&place, &["--role", "operator"]);
     let error = client.exchange("tools/call", json!({ "name": "ledger_dance" }))["error"].clone();
     assert!(error["message"].as_str().unwrap().contains("ledger_claim"), "{error}");
     let error = client.exchange("resources/read", json!({ "uri": "ledger://nothing" }));

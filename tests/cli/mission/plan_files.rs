@@ -562,9 +562,9 @@ fn s13_every_box_is_a_task() {
 }
 
 #[test]
-fn s13_a_task_with_only_ticked_parts_is_done() {
-    let file = parse("# P\n- [ ] a\n  - [x] one\n  - [x] two\n- [ ] b\n  - [x] one\n  - [ ] two\n");
-    assert_eq!(done(&file), ["1", "1.1", "1.2", "2.1"]);
+fn s13_a_task_with_only_ticked_parts_is_done_unless_its_own_box_is_open() {
+    let file = parse("# P\n- [ ] a\n  - [x] one\n  - [x] two\n- [x] b\n  - [x] one\n  - [ ] two\n");
+    assert_eq!(done(&file), ["1.1", "1.2", "2", "2.1", "2.2"]);
     let text = "### Task 1: A\n**Acceptance**:\n- [x] it works\n- [x] it is fast\n### Task 2: B\n**Acceptance**:\n- [x] yes\n- [ ] no\n";
     assert_eq!(done(&parse(text)), ["1"]);
     let status = parse(

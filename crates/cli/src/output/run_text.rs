@@ -179,7 +179,8 @@ fn steps(summary: &RunSummary) -> String {
         let _ = write!(line, ", {} failed", counts.failed);
     }
     if counts.taken_over > 0 {
-        let _ = write!(line, "; {} were already done in the plan file", counts.taken_over);
+        let were = if counts.taken_over == 1 { "was" } else { "were" };
+        let _ = write!(line, "; {} {were} already done in the plan file", counts.taken_over);
     }
     if counts.trusted > 0 {
         let _ = write!(line, "; {} of {} trusted without a check", counts.trusted, counts.steps);

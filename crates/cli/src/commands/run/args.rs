@@ -148,7 +148,8 @@ pub(crate) struct RunArgs {
     #[arg(long)]
     pub(super) kill_orphans: bool,
     /// Keep the marks of the plan file as the statuses of the run, while it runs: each step is ticked when it is accepted
-    #[arg(long)]
+    // Stubs do no work, and the file would call it done.
+    #[arg(long, conflicts_with = "stub")]
     pub(super) tick: bool,
     /// Wait for people and deadlines, instead of ending with exit code 3; answer from another shell
     #[arg(long)]

@@ -7,7 +7,7 @@ use plan_ledger::internals::ledger::time_text;
 use plan_ledger::{ContentHash, Error, Run, StepStatus};
 use plan_ledger_files::{MarkedFile, Marking, Statuses, TaskStatus};
 
-use crate::options::environment;
+use crate::options::ledger::environment;
 use crate::output::escape_control;
 use crate::protocol::counted;
 
