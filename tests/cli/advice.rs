@@ -16,10 +16,12 @@ mod printed;
 mod stories;
 
 use plan_ledger::internals::sim::sweep;
+use plan_ledger::plan::{Command, Limits};
 use plan_ledger::{Environment, Ledger};
 
 use crate::command::Place;
 use crate::random_commands::play;
+use crate::time_travel::ignore_rejection;
 
 use explorer::{Asked, Explorer};
 use stories::{STORIES, Situation, Story};
@@ -84,6 +86,15 @@ fn random(seed: u64) -> Situation {
     let place = Place::new();
     let ledger = Ledger::create(&place.path(".ledger"), &Environment::system()).unwrap();
     play(&ledger, seed, 20 + 10 * (seed % 9));
+    // A limit of seconds would be reached between the print of a command and its execution.
+    let state = ledger.state().unwrap();
+    let limited = state.runs.values().filter(|run| run.limits().wall_seconds.is_some());
+    for run in limited {
+        let limits = Some(Limits { wall_seconds: Some(86_400), ..run.limits() });
+        let raise = Command::SetBudget { run: Some(run.id), limits, by: "ann".to_owned() };
+        ignore_rejection(ledger.execute(&raise).map(drop));
+    }
+    drop(state);
     ledger.close().unwrap();
     place.write("plan.yaml", "steps: [{id: s0, command: 'true'}, {id: s9, command: 'true'}]");
     Situation::of(place)
