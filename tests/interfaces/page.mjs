@@ -147,7 +147,7 @@ const parts = {
     await show(page, origin, "viewer");
     assert.equal(await page.$(".act, #by"), null);
     const status = await page.evaluate(async (token) => (await fetch("/v1/runs/r/pause", {
-      method: "POST", headers: { Authorization: `Bearer ${token}` }, body: JSON.stringify({ by: "eve" }),
+      method: "POST", headers: { Authorization: `Bearer ${token}`, "Content-Type": "application/json" }, body: JSON.stringify({ by: "eve" }),
     })).status, TOKENS.viewer);
     assert.equal(status, 403);
     await close(page);
@@ -293,7 +293,7 @@ const parts = {
       const marks = async (status) => count(`.step:not([hidden]) .mark[data-s=${status}]`);
       const claim = async (step) => {
         const response = await fetch(`${origin}/v1/claims`, {
-          method: "POST", headers: { Authorization: `Bearer ${TOKENS.worker}` }, body: JSON.stringify({ worker: "w", step }),
+          method: "POST", headers: { Authorization: `Bearer ${TOKENS.worker}`, "Content-Type": "application/json" }, body: JSON.stringify({ worker: "w", step }),
         });
         assert.equal(response.status, 201);
       };

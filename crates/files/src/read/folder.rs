@@ -171,13 +171,11 @@ fn read_issues(path: &Path, texts: &Texts) -> Result<Vec<Node>> {
 /// The objects of a file of JSON Lines.
 fn lines(path: &Path, texts: &Texts) -> Result<Vec<Node>> {
     let text = text_of(path, "backup", texts)?;
-    let wrong = || plan_error("line 1: expected a JSON object").at_path(path);
-    let tree = match json_lines(&text) {
-        Some(tree) => tree.map_err(|error| Error::from(error).at_path(path))?,
-        None if text.trim().is_empty() => return Ok(Vec::new()),
-        None => return Err(wrong()),
-    };
-    Ok(tree.into_items())
+    let mut written = (1_u64..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty());
+    let Some((line, _)) = written.next() else { return Ok(Vec::new()) };
+    let wrong = || plan_error(format!("line {line}: expected a JSON object")).at_path(path);
+    let tree = json_lines(&text).ok_or_else(wrong)?;
+    Ok(tree.map_err(|error| Error::from(error).at_path(path))?.into_items())
 }
 
 /// A plan file of a phase: `phases/01-login/01-02-PLAN.md`.

@@ -365,3 +365,17 @@ fn every_box_is_accounted_for_once() {
         assert_eq!(reported, left.len(), "case {case}: {left:?}\n{text}");
     }
 }
+
+/// Regression: the line that is no object was called line 1 wherever it was.
+#[test]
+fn line_of_a_backup_that_is_no_object_is_named() {
+    for (text, place) in [
+        ("\n\nnope\n", "line 3: expected a JSON object"),
+        ("{\"id\": \"a\", \"title\": \"A\"}\n\n[1]\n", "line 3, column 1: expected an issue"),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("issues.jsonl"), text).unwrap();
+        let error = read(folder.path()).unwrap_err().to_string();
+        assert!(error.contains("issues.jsonl") && error.contains(place), "{error}");
+    }
+}

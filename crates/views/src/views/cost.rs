@@ -100,7 +100,7 @@ impl<'a> Costs<'a> {
         Self { steps: rows.into_iter().map(line).collect(), whole }
     }
 
-    /// Its document, with at most this many steps.
+    /// Its document.
     #[must_use]
     pub fn document(&self) -> Document {
         let mut document = Document::default();

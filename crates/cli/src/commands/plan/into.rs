@@ -16,9 +16,7 @@ use plan_ledger_files::MarkedFile;
 use crate::commands::inspect::read_state;
 use crate::options::ReadPlanArgs;
 use crate::options::plan_file::{mark_of, marking, status_of, unmarked_hash, unmarked_steps_text};
-use crate::output::{
-    Code, Failure, escape_control, print_message, print_result, replace_file, shell_command,
-};
+use crate::output::{Code, Failure, print_message, print_result, replace_file, shell_command};
 use crate::requests::run_of;
 
 /// A version of a run's plan that was read from a file.
@@ -93,7 +91,7 @@ pub(super) fn export_into(
         1 => format!("{}: the mark of 1 step was written", file.display()),
         steps => format!("{}: the marks of {steps} steps were written", file.display()),
     };
-    print_result(as_json, &line, &escape_control(&text))?;
+    print_result(as_json, &line, &text)?;
     Ok(if line.unmarked.is_empty() { Code::Success } else { Code::Failed })
 }
 

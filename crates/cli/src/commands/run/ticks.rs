@@ -14,7 +14,7 @@ use plan_ledger_files::{Marking, TaskStatus};
 
 use crate::options::ReadPlanArgs;
 use crate::options::plan_file::{mark_of, marking, status_of, unmarked_hash, unmarked_steps_text};
-use crate::output::{Failure, escape_control, print_message, replace_file};
+use crate::output::{Failure, print_message, replace_file};
 
 use super::args::RunArgs;
 use super::plan_source::PlanSource;
@@ -49,7 +49,7 @@ impl Ticks {
         let Some(unmarked) = source.provenance.unmarked_hash else {
             let (run, file) = (&source.name, file.display());
             let text = format!("run {run}: {file} is not its plan, so --tick writes no marks");
-            print_message(&escape_control(&text));
+            print_message(&text);
             return None;
         };
         let steps = source.plan.plan.steps.iter().map(|step| step.id.clone()).collect();
@@ -85,7 +85,7 @@ impl Ticks {
         };
         if let Err(reason) = self.write(&changed) {
             let text = format!("run {}: {reason}; --tick writes no more marks", self.run);
-            print_message(&escape_control(&text));
+            print_message(&text);
             self.is_stopped = true;
             return false;
         }

@@ -8,7 +8,6 @@ use plan_ledger::{ContentHash, Error, Run, StepStatus};
 use plan_ledger_files::{MarkedFile, Marking, Statuses, TaskStatus};
 
 use crate::options::ledger::environment;
-use crate::output::escape_control;
 use crate::protocol::counted;
 
 /// How many steps a message names.
@@ -61,5 +60,5 @@ pub(crate) fn unmarked_steps_text(names: &[String], file: &Path) -> Option<Strin
         file.display(),
         counted(u64::try_from(count).unwrap_or(u64::MAX), "step")
     );
-    (count > 0).then(|| escape_control(&text))
+    (count > 0).then_some(text)
 }
