@@ -238,6 +238,8 @@ mutants! {
     BudgetNotReserved, "P budget", "a dispatch reserves no budget";
     EvaluationBudgetIgnored, "P evaluation", "a commit evaluates all expressions, however long that takes";
     LabelsAroundTasksIgnored, "P import", "a label of a gate or a limit beside Markdown tasks is text without a notice";
+    ReadingNotAsked, "P import", "of two readings of a plan file, the default is dispatched without a question";
+    SelectedReadingForgotten, "P import", "a file is read again in another reading than the plan of its run";
     LabelsOfChecksIgnored, "P import", "a label of a gate or a limit in Markdown is text without a notice";
     ListReadAsObject, "P import", "a list in the place of a gate is read as the gate, by the order of its items";
     DeepSettingsUnread, "P import", "a check deep in the settings of a task is dropped without a notice";

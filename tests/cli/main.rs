@@ -101,6 +101,7 @@ mod published;
 mod quickstart;
 mod random_commands;
 mod readers;
+mod readings;
 mod recipes;
 mod recorded_output;
 mod repeated_requests;

@@ -147,7 +147,7 @@ impl Client {
 
     /// The reason why a call is refused.
     #[track_caller]
-    fn refused(&mut self, tool: &str, arguments: &Value) -> String {
+    pub(super) fn refused(&mut self, tool: &str, arguments: &Value) -> String {
         let result = self.call_any(tool, arguments);
         assert_eq!(result["isError"], true, "{result}");
         assert!(result["structuredContent"].is_null(), "{result}");
@@ -157,7 +157,7 @@ impl Client {
     }
 
     /// Ends the input and waits for the end of the server.
-    fn end(mut self) {
+    pub(super) fn end(mut self) {
         drop(self.to.take());
         assert!(self.child.wait().unwrap().success());
     }

@@ -104,6 +104,54 @@ fn commands_of_a_proposed_plan_are_asked_about() {
     place.ledger("plan propose plan.json --yes").code(0);
 }
 
+/// Goal: a person on a terminal selects one of two readings of a file, and is asked once about that and its commands.
+#[test]
+fn reading_of_a_file_is_asked_about_on_a_terminal() {
+    let answered = |place: &Place, line: &str, question: &str, answer: &str| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let (status, screen) = Terminal::new().run(&mut place.command(&words), question, answer);
+        (status.code().unwrap(), screen)
+    };
+    let plan =
+        "# P\n\n## Task 1: Draw\n\n- [ ] a line\n- [ ] a circle\n\n## Task 2: Print\n\n- [ ] all\n";
+    let run = "run p.md --worker true";
+    let question = "read it as boxes? [y/N, or headings]";
+    let answers =
+        [("n\n", 6, 0), ("\n", 6, 0), ("items\n", 6, 0), ("y\n", 0, 3), ("Headings\n", 0, 2)];
+    for (answer, code, steps) in answers {
+        for line in [run, "plan propose p.md"] {
+            let place = Place::new();
+            place.write("p.md", plan);
+            if line != run {
+                place.ledger("init").code(0);
+            }
+            let (found, screen) = answered(&place, line, question, answer);
+            assert_eq!(found, code, "{screen}");
+            assert!(screen.contains("headings: 2 steps (Draw, Print): each heading"), "{screen}");
+            if steps == 0 {
+                assert!(screen.contains("no reading was selected"), "{screen}");
+                assert!(line != run || !place.path(".ledger").exists(), "nothing was written");
+                continue;
+            }
+            assert_eq!(place.state().run_named("p").unwrap().steps.len(), steps, "{answer}");
+            place.ledger(run).code(0);
+            assert_eq!(place.state().run_named("p").unwrap().versions.len(), 1);
+        }
+    }
+    let place = Place::new();
+    // Each reading has a command of its own.
+    let checks = plan.replace("Draw\n", "Draw\n\n**Acceptance:** `true` passes\n");
+    place.write("p.md", checks.replace("all\n", "all\n  - acceptance: `exit 0` passes\n"));
+    let both = "read it as boxes, and execute these commands? [y/N, or headings]";
+    let (code, screen) = answered(&place, run, both, "headings\ny\n");
+    assert_eq!(code, 0, "{screen}");
+    let (first, second) = screen.split_once(both).unwrap();
+    assert!(first.contains("  exit 0  (") && !first.contains("  true  ("), "{screen}");
+    let (second, _) = second.split_once("execute these commands? [y/N]").unwrap();
+    assert!(second.contains("  true  ("), "the commands of that reading: {screen}");
+    assert_eq!(place.state().run_named("p").unwrap().steps.len(), 2);
+}
+
 /// Goal: `ledger resume` of a ledger that has moved asks first.
 #[test]
 fn resume_of_a_moved_ledger_is_asked_about() {

@@ -45,7 +45,10 @@ pub use diagnostic::{Diagnostic, Severity};
 pub use draft::TaskStatus;
 pub use plan_file::{PlanFile, PlanFormat, StatedCommand};
 pub use read::{LintReport, ReadOptions, lint_text, parse, read};
-pub use read_report::{Correction, CorrectionKind, OPTIONAL_TAG, PartKind, ReadReport, UnreadPart};
+pub use read_report::{
+    Correction, CorrectionKind, FileReading, OPTIONAL_TAG, PartKind, ReadReport, Reading,
+    UnreadPart,
+};
 pub use schema::schema;
 pub use syntax::{FILE_BYTES_MAX, json_problem, list_for_object};
 pub use tools::read_tools;

@@ -5,7 +5,7 @@ use std::fmt;
 use std::fmt::Write as _;
 
 use super::diagnostic::Diagnostic;
-use super::read_report::{OPTIONAL_TAG, ReadReport};
+use super::read_report::{FileReading, OPTIONAL_TAG, ReadReport, Reading};
 use plan_ledger::plan::{Extra, Plan};
 
 /// A plan read from a file, with the statuses that the file gives to its steps.
@@ -30,6 +30,10 @@ pub struct PlanFile {
     /// The parts that were not read, or read differently than they are written.
     pub report: ReadReport,
     pub format: PlanFormat,
+    /// Which parts of a Markdown text are the steps; `None` for a form in which this is no choice.
+    pub reading: Option<Reading>,
+    /// The readings of the file, the default first; empty if there is one.
+    pub readings: Vec<FileReading>,
 }
 
 impl PlanFile {
@@ -46,6 +50,8 @@ impl PlanFile {
             missing_files: Vec::new(),
             report: ReadReport::default(),
             format,
+            reading: None,
+            readings: Vec::new(),
         }
     }
 

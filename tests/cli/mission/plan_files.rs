@@ -589,10 +589,10 @@ fn s13_prose_with_numbers_is_no_plan_unless_the_user_says_so() {
     let prose = "# Thoughts\n\nWe could do many things:\n\n1. Look around.\n2. Wait.\n\nNone of it is decided.\n";
     let error = files::parse("p", prose).unwrap_err().to_string();
     assert!(
-        error.contains("2 numbered items look like prose") && error.contains("--prose"),
+        error.contains("2 numbered items look like prose") && error.contains("--reading items"),
         "{error}"
     );
-    let options = ReadOptions { prose: true, ..ReadOptions::default() };
+    let options = ReadOptions { reading: Some("items".to_owned()), ..ReadOptions::default() };
     assert_eq!(options.parse("p", prose).unwrap().plan.steps.len(), 2);
     for heading in ["Plan", "Steps", "Tasks", "Execution Order", "Implementation plan"] {
         let text = prose.replace("Thoughts", heading);

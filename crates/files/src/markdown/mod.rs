@@ -27,6 +27,6 @@ mod titles;
 
 pub(super) use labels::status_place;
 pub(super) use outline::{Outline, box_places};
-pub(super) use plan::parse;
+pub(super) use plan::{MarkdownReading, parse, readings};
 pub(super) use surrounding::report_unread;
 pub(super) use tasks::Marks;

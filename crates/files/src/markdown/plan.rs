@@ -11,25 +11,46 @@ use super::outline::Outline;
 use super::refused_labels;
 use super::surrounding;
 use super::task_ids::{self, IdStyle, without_done};
-use super::tasks::{Marks, Task, TaskSelection, is_tasks_title, select_tasks};
+use super::tasks::{Marks, Task, TaskSelection, is_tasks_title, selections};
 use crate::draft::{
     Concurrency, ImplicitOrder, PlanDraft, StepSource, TaskStatus, UniqueIds, range_note,
     success_criterion,
 };
 use crate::plan_file::PlanFormat;
-use crate::read_report::{CorrectionKind, OPTIONAL_TAG};
+use crate::read_report::{CorrectionKind, OPTIONAL_TAG, Reading};
 use plan_ledger::plan::{Criterion, Phase, Step};
 
-/// Reads a Markdown text, if it has a task, and what shows its tasks. `is_prose_allowed`: numbered items anywhere are tasks, as they
-/// are where lines say `step 1:`.
+/// A plan in one of the readings of its text.
+pub(crate) struct MarkdownReading {
+    pub(crate) draft: PlanDraft,
+    pub(crate) reading: Reading,
+    /// What shows its tasks.
+    pub(crate) marks: Marks,
+}
+
+/// Reads a Markdown text in the default way, if it has a task.
 pub(crate) fn parse(
     name: &str,
     outline: &Outline<'_>,
     is_prose_allowed: bool,
-) -> Option<(PlanDraft, Marks)> {
-    let selection = select_tasks(outline, is_prose_allowed || outline.has_step_lines)?;
-    let marks = selection.marks;
-    Some((build_plan(name, outline, selection), marks))
+) -> Option<PlanDraft> {
+    readings(name, outline, is_prose_allowed).into_iter().next().map(|found| found.draft)
+}
+
+/// The plan of a Markdown text in each of its readings, the default first; empty if it has no task. `is_prose_allowed`:
+/// numbered items anywhere are tasks, as they are where lines say `step 1:`.
+pub(crate) fn readings(
+    name: &str,
+    outline: &Outline<'_>,
+    is_prose_allowed: bool,
+) -> Vec<MarkdownReading> {
+    let found = selections(outline, is_prose_allowed || outline.has_step_lines).into_iter();
+    let read = |selection: TaskSelection| MarkdownReading {
+        reading: selection.reading,
+        marks: selection.marks,
+        draft: build_plan(name, outline, selection),
+    };
+    found.map(read).collect()
 }
 
 fn build_plan(name: &str, outline: &Outline<'_>, mut selection: TaskSelection) -> PlanDraft {

@@ -14,13 +14,14 @@ use super::embedded;
 use super::folder;
 use super::options::ReadOptions;
 use super::org;
+use super::readings;
 use super::tables::{TaskTables, task_tables};
 use super::todo_txt;
 use crate::diagnostic::{ReadResult, of_syntax, plan_error};
 use crate::draft::{Cells, PlanDraft};
-use crate::markdown::{Marks, Outline};
+use crate::markdown::{MarkdownReading, Marks, Outline};
 use crate::plan_file::PlanFormat;
-use crate::read_report::PartKind;
+use crate::read_report::{PartKind, Reading};
 use crate::syntax::{Kind, Node, csv_rows, json_lines, json_tree, toml_tree, yaml_tree};
 use crate::{markdown, native, records};
 
@@ -48,13 +49,13 @@ pub(super) fn parse_draft(name: &str, text: &str, options: &ReadOptions) -> Read
         return whole(native::parse_markdown(name, text)?);
     }
     let outline = Outline::parse(text)?;
-    let mut draft = parse_text(name, &outline, options.prose)?;
+    let mut draft = parse_text(name, &outline, options)?;
     draft.diagnostics.extend(outline.front_fault()?);
     whole(draft)
 }
 
 /// Parses a text other than JSON and native Markdown.
-fn parse_text(name: &str, outline: &Outline<'_>, is_prose_allowed: bool) -> ReadResult<PlanDraft> {
+fn parse_text(name: &str, outline: &Outline<'_>, options: &ReadOptions) -> ReadResult<PlanDraft> {
     let text = outline.source();
     if let Some(draft) = parse_embedded(name, outline)? {
         return Ok(draft);
@@ -69,21 +70,18 @@ fn parse_text(name: &str, outline: &Outline<'_>, is_prose_allowed: bool) -> Read
         if let Some(draft) = parse_commented_yaml(name, text)? {
             return Ok(draft);
         }
-        if let Some((draft, marks)) = markdown::parse(name, outline, is_prose_allowed) {
-            let tables = is_of_tables(&draft, marks).then(|| parse_table(name, outline)).flatten();
-            return Ok(tables.unwrap_or(draft));
-        }
-        if let Some(draft) = parse_table(name, outline) {
+        let drafts = parse_markdown(name, outline, options.reading.as_deref());
+        if let Some(draft) = readings::selected(drafts, options.reading.as_deref()) {
             return Ok(draft);
         }
         if let Some(draft) = parse_task_file(name, outline) {
             return Ok(draft);
         }
-        let prose = markdown::parse(name, outline, true).map(|(draft, _)| {
+        let prose = markdown::parse(name, outline, true).map(|draft| {
             let count = draft.plan_file.plan.steps.len();
             format!(
                 "no task was found in this Markdown: its {count} numbered items look like prose; \
-                 add --prose to read them as steps, or put them under a heading `Steps`"
+                 add --reading items to read them as steps, or put them under a heading `Steps`"
             )
         });
         let message =
@@ -148,7 +146,7 @@ fn parse_yaml(name: &str, text: &str) -> ReadResult<PlanDraft> {
 /// Parses org-mode, as Markdown with boxes in its headings.
 fn parse_org(name: &str, text: &str) -> Option<PlanDraft> {
     let text = org::as_markdown(text)?;
-    let (mut draft, _) = markdown::parse(name, &Outline::parse(&text).ok()?, false)?;
+    let mut draft = markdown::parse(name, &Outline::parse(&text).ok()?, false)?;
     draft.plan_file.format = PlanFormat::Org;
     Some(draft)
 }
@@ -292,19 +290,48 @@ fn parse_table(name: &str, outline: &Outline<'_>) -> Option<PlanDraft> {
     Some(draft)
 }
 
-/// Whether the steps are headings of sections with tables of tasks.
-fn is_of_tables(draft: &PlanDraft, marks: Marks) -> bool {
+/// The plan of a Markdown text in each of its readings, the default first. The rows of tables are its steps if there
+/// are no others, or if the steps are headings of sections with tables of tasks: all of those that say that they are
+/// steps, or one of the others, which then are the steps of a second reading. If items are wanted, numbered ones
+/// anywhere are tasks.
+fn parse_markdown(
+    name: &str,
+    outline: &Outline<'_>,
+    wanted: Option<&str>,
+) -> Vec<(Reading, PlanDraft)> {
+    let is_prose_allowed = wanted == Some(Reading::Items.name());
+    let mut found = markdown::readings(name, outline, is_prose_allowed);
+    let (is_of_tables, is_close) = match found.first() {
+        None => (true, false),
+        Some(first) => {
+            let (with, all) = (tables_of_tasks(first), first.draft.plan_file.plan.steps.len());
+            let needed = match first.marks {
+                Marks::Steps => all,
+                Marks::Sections => 1,
+                Marks::Boxes | Marks::Items => usize::MAX,
+            };
+            (with >= needed, with < all)
+        }
+    };
+    let tables = is_of_tables.then(|| parse_table(name, outline)).flatten();
+    if tables.is_some() {
+        found.truncate(usize::from(is_close));
+    }
+    let tables = tables.into_iter().map(|draft| (Reading::Tables, draft));
+    tables.chain(found.into_iter().map(|found| (found.reading, found.draft))).collect()
+}
+
+/// How many steps are headings of sections with tables of tasks.
+fn tables_of_tasks(found: &MarkdownReading) -> usize {
+    if !matches!(found.marks, Marks::Steps | Marks::Sections) {
+        return 0;
+    }
     let has_tasks = |goal: &str| {
         let outline = Outline::parse(goal).ok();
         outline.is_some_and(|outline| parse_table("", &outline).is_some())
     };
-    let goals = draft.plan_file.plan.steps.iter().map(|step| step.goal.as_str());
-    let mut with = goals.map(|goal| goal.contains('|') && has_tasks(goal));
-    match marks {
-        Marks::Steps => with.all(|has_tasks| has_tasks),
-        Marks::Sections => with.any(|has_tasks| has_tasks),
-        Marks::Boxes | Marks::Items => false,
-    }
+    let steps = found.draft.plan_file.plan.steps.iter();
+    steps.filter(|step| step.goal.contains('|') && has_tasks(&step.goal)).count()
 }
 
 /// Whether any line begins like a YAML field. Other texts are not YAML plans.

@@ -7,6 +7,7 @@ use super::conflict_marks::conflict_marks;
 use super::detect;
 use super::folder::{Folder, RowPlace, Texts, read_folder};
 use super::options::ReadOptions;
+use super::readings;
 use crate::diagnostic::{Diagnostic, ReadError, ReadResult, Severity, plan_error};
 use crate::draft::ValidPlan;
 use crate::plan_file::PlanFile;
@@ -60,6 +61,13 @@ impl ReadOptions {
         let text = normalized_text(&text);
         Ok(report_of(validated(&file_name(path), &text, self), &text))
     }
+
+    /// Parses a plan and reports its problems, or its warnings and notes.
+    #[must_use]
+    pub fn lint_text(&self, name: &str, text: &str) -> LintReport {
+        let text = normalized_text(text);
+        report_of(validated(name, &text, self), &text)
+    }
 }
 
 /// The diagnostics of a plan file, and its plan if it is valid.
@@ -74,8 +82,7 @@ pub struct LintReport {
 /// Parses a plan and reports its problems, or its warnings and notes.
 #[must_use]
 pub fn lint_text(name: &str, text: &str, tag: Option<&str>) -> LintReport {
-    let text = normalized_text(text);
-    report_of(validated(name, &text, &ReadOptions::of_tag(tag)), &text)
+    ReadOptions::of_tag(tag).lint_text(name, text)
 }
 
 fn report_of(read: ReadResult<ValidPlan>, text: &str) -> LintReport {
@@ -132,6 +139,7 @@ pub(crate) fn validated(name: &str, text: &str, options: &ReadOptions) -> ReadRe
         return Err(ReadError::Invalid(conflicts));
     }
     let mut draft = detect::parse_draft(name, text, options)?;
+    readings::expect(options.reading.as_deref(), &draft.plan_file)?;
     draft.drop_dependencies(&options.drop_dependencies);
     draft.read_commands(options.programs.as_ref());
     draft.validate()
@@ -153,6 +161,9 @@ pub(crate) fn validated_rows(
     let mut draft = records::parse_rows(&name, rows, format).map_err(no_plan)?;
     if unread > 0 {
         draft.add_unread(PartKind::Record, unread, "", None);
+    }
+    if let Err(error) = readings::expect(options.reading.as_deref(), &draft.plan_file) {
+        return Ok((Err(error), places));
     }
     draft.drop_dependencies(&options.drop_dependencies);
     draft.read_commands(options.programs.as_ref());

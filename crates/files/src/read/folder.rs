@@ -303,7 +303,7 @@ struct GsdTask {
 /// The tasks of a plan without task elements, which is Markdown: a record for each step that the same file alone
 /// would have.
 fn markdown_tasks(name: &str, outline: &Outline<'_>) -> Vec<GsdTask> {
-    let Some((draft, _)) = markdown::parse(name, outline, false) else { return Vec::new() };
+    let Some(draft) = markdown::parse(name, outline, false) else { return Vec::new() };
     let plan_file = draft.plan_file;
     let task = |(index, step): (usize, &Step)| {
         let mut fields = serde_json::to_value(step).unwrap_or_default();

@@ -8,6 +8,7 @@ mod entry;
 mod folder;
 mod options;
 mod org;
+mod readings;
 mod tables;
 mod todo_txt;
 

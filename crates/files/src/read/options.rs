@@ -9,8 +9,9 @@ pub struct ReadOptions {
     pub tag: Option<String>,
     /// Dependencies to drop: pairs of a step and its dependency.
     pub drop_dependencies: Vec<(String, String)>,
-    /// Whether numbered items of a text that does not look like a plan are steps.
-    pub prose: bool,
+    /// The name of the reading to use, instead of the default one. `items` also reads the numbered items of a text that
+    /// does not look like a plan.
+    pub reading: Option<String>,
     /// The programs of this machine. Criteria that read as commands are commands if one of these
     /// programs can start them, and files to modify must exist; without programs, texts stay texts.
     pub programs: Option<Programs>,

@@ -211,7 +211,7 @@ fn files_of_a_folder_are_marked_each() {
 }
 
 /// The plan files of the repository, and those of public repositories if they are there.
-fn plan_files() -> Vec<PathBuf> {
+pub(super) fn plan_files() -> Vec<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let shared = std::env::var_os("PLAN_LEDGER_PLANS")
         .map_or_else(|| root.join("../shared/plans"), PathBuf::from);

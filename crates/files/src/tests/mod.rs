@@ -3,6 +3,7 @@
 mod classes;
 mod forms;
 mod marks;
+mod readings;
 mod roles;
 mod tables_and_tools;
 

@@ -7,8 +7,10 @@ use clap::Args;
 use plan_ledger::Plan;
 use plan_ledger::internals::ledger::plan_draft;
 use plan_ledger::plan::diff;
+use plan_ledger_files::ReadOptions;
 
 use crate::commands::inspect::read_state;
+use crate::options::plan_file::reading_of;
 use crate::options::{AsJson, LedgerOption};
 use crate::output::{
     Code, Failure, PlanDiffJson, PlanDiffLine, plan_diff_text, print_result, redone_steps,
@@ -89,6 +91,10 @@ fn of_run(args: &PlanDiffArgs, run: Option<&Path>) -> Result<Compared, Failure> 
             .plan()
             .ok_or_else(|| Failure::Usage(format!("run {} has no active plan yet", run.name)))?;
         let old = plan.decode();
+        if let Some(reading) = reading_of(run, &file) {
+            let options = ReadOptions { reading: Some(reading), ..ReadOptions::default() };
+            file = options.read(&args.file).map_err(Failure::of_input)?;
+        }
         file.keep_ids(&old);
         // A plan that cannot be proposed has differences, too.
         let draft = plan_draft(&file.plan).ok();

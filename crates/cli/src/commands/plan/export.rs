@@ -83,7 +83,7 @@ pub(super) fn export(args: &PlanExportArgs) -> Result<Code, Failure> {
         }
     }
     let imported = args.read.read(&args.file)?;
-    if !imported.report.is_empty() {
+    if !imported.report.is_empty() || !imported.readings.is_empty() {
         print_read_report(&args.file, &imported);
     }
     let form = args.form.unwrap_or(FormChoice::Yaml);

@@ -12,7 +12,7 @@ use plan_ledger::plan::ToolRegistry;
 use plan_ledger::{ContentHash, Plan, Step, plan_hash};
 use plan_ledger_files::{Diagnostic, LintReport, Severity, read_tools};
 
-use crate::options::plan_file::{Given, ReadLine, lacks};
+use crate::options::plan_file::{Given, ReadLine, lacks, reading_lines};
 use crate::options::{AsJson, ReadPlanArgs};
 use crate::output::{Code, Failure, escape_control, print_line, print_result, print_text};
 
@@ -22,6 +22,7 @@ fn help() -> String {
     format!(
         "Examples:\n  ledger plan lint plan.yaml\n  \
          ledger plan lint tasks.md --strict               exit code 1 if there is a warning\n  \
+         ledger plan lint tasks.md --reading headings     a file that can be read in two ways\n  \
          ledger plan lint issues.jsonl --json | jq -r 'select(.type == \"problem\")'\n\n\
          Exit code 2 if the file has no plan that can be run.\n\n{FORMS}"
     )
@@ -90,7 +91,8 @@ pub(super) fn lint(args: &PlanLintArgs) -> Result<Code, Failure> {
     let found = count_of(warnings, "warning");
     let mut text = format!("{}: {steps}, {found}; hash {}", imported.format, hash.short());
     if !imported.format.is_native() {
-        text = format!("{}\n{text}", imported.read_summary());
+        let read = std::iter::once(imported.read_summary()).chain(reading_lines(&imported));
+        text = read.chain([text]).collect::<Vec<_>>().join("\n");
     }
     print_result(args.json.0, &line, &text)?;
     Ok(if args.strict && warnings > 0 { Code::Failed } else { Code::Success })

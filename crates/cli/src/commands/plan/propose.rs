@@ -1,13 +1,14 @@
 //! `ledger plan propose`: starts a run of a plan, or proposes the next version of a run's plan.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 
 use plan_ledger::plan::Provenance;
 use plan_ledger::{ApprovalPolicy, OnFailure, RunPolicy, TextPolicy};
+use plan_ledger_files::PlanFile;
 
-use crate::options::plan_file::{CommandApproval, approve_commands, keep_ids, print_read_report};
+use crate::options::plan_file::{Approval, ReadForRun, approve, keep_ids, print_read_report};
 use crate::options::{
     InputArgs, LedgerArgs, ReadPlanArgs, parse_author, parse_text_policy, plan_author,
 };
@@ -58,7 +59,7 @@ pub(super) struct PlanProposeArgs {
     inputs: InputArgs,
     #[command(flatten)]
     read: ReadPlanArgs,
-    /// Approve the commands of a file of another tool, as listed
+    /// Approve the commands of a file of another tool, as listed, and its default reading
     #[arg(long)]
     yes: bool,
     /// The author of the plan, for the record
@@ -71,32 +72,11 @@ pub(super) struct PlanProposeArgs {
 }
 
 pub(super) fn propose(args: &PlanProposeArgs) -> Result<Code, Failure> {
-    let is_stdin = args.plan.as_os_str() == "-";
-    let (mut imported, found) = if is_stdin {
-        (args.read.read_stdin()?, Provenance::default())
-    } else {
-        let read = args.read.read_marked(&args.plan)?;
-        let provenance = args.read.provenance(&args.plan, &read);
-        (read.into_plan_file(), provenance)
-    };
-    if !imported.report.is_empty() || !imported.commands.is_empty() {
-        print_read_report(&args.plan, &imported);
-    }
-    if !(imported.statuses.is_empty() && imported.done.is_empty() && imported.skipped.is_empty()) {
-        let file = args.plan.display();
-        print_message(&format!(
-            "{file}: marks of finished steps are ignored; `ledger run` takes them over"
-        ));
-    }
     let run = match &args.run {
         Some(run) => run.clone(),
         None => args.plan.file_stem().unwrap_or_default().to_string_lossy().into_owned(),
     };
-    if is_stdin && args.run.is_none() {
-        let message = "a plan on standard input has no name\nhint: add --run NAME";
-        return Err(Failure::Usage(message.to_owned()));
-    }
-    keep_ids(&mut imported, args.ledger.dir(), &run);
+    let (imported, found) = approved(args, &run)?;
     // As for `ledger run`: the texts in files of other tools are not criteria.
     let default = if imported.format.is_native() { TextPolicy::Judge } else { TextPolicy::Trust };
     let policy = RunPolicy {
@@ -104,8 +84,6 @@ pub(super) fn propose(args: &PlanProposeArgs) -> Result<Code, Failure> {
         text: args.text.unwrap_or(default),
         on_failure: if args.fail_fast { OnFailure::FailFast } else { OnFailure::Continue },
     };
-    let (file, ledger, yes) = (args.plan.as_path(), args.ledger.dir(), args.yes);
-    approve_commands(&imported, |_| true, CommandApproval { plan: file, ledger, yes })?;
     let inputs = args.inputs.values(&imported.plan)?;
     let author = args.by.clone().or_else(plan_author);
     let provenance = Provenance { author, ..found };
@@ -117,4 +95,51 @@ pub(super) fn propose(args: &PlanProposeArgs) -> Result<Code, Failure> {
         ..ProposeRequest::of(run, imported.plan)
     };
     execute_and_note(&args.ledger, request).map(|(code, _)| code)
+}
+
+/// The plan and its source, once a person has approved its reading and its commands.
+fn approved(args: &PlanProposeArgs, run: &str) -> Result<(PlanFile, Provenance), Failure> {
+    let (file, ledger, yes) = (args.plan.as_path(), args.ledger.dir(), args.yes);
+    let is_stdin = file.as_os_str() == "-";
+    let mut read = args.read.clone();
+    loop {
+        let (mut imported, found, is_read) = if is_stdin {
+            (read.read_stdin()?, Provenance::default(), read.has_reading())
+        } else {
+            let ReadForRun { file: marked, read, is_read } =
+                read.read_for_run(file, ledger, run)?;
+            let found = read.provenance(file, &marked);
+            (marked.into_plan_file(), found, is_read)
+        };
+        report(file, &imported);
+        if is_stdin && args.run.is_none() {
+            let message = "a plan on standard input has no name\nhint: add --run NAME";
+            return Err(Failure::Usage(message.to_owned()));
+        }
+        keep_ids(&mut imported, ledger, run);
+        match approve(&imported, |_| true, Approval { plan: file, ledger, yes, is_read })? {
+            None => return Ok((imported, found)),
+            // Standard input cannot be read again.
+            Some(reading) if is_stdin => {
+                let hint = format!("add --reading {reading}");
+                let message = format!("a plan on standard input is read once\nhint: {hint}");
+                return Err(Failure::Usage(message));
+            }
+            Some(reading) => read = read.with_reading(reading),
+        }
+    }
+}
+
+/// Prints how the file was read.
+fn report(file: &Path, imported: &PlanFile) {
+    let is_plain = imported.report.is_empty() && imported.commands.is_empty();
+    if !is_plain || !imported.readings.is_empty() {
+        print_read_report(file, imported);
+    }
+    if !(imported.statuses.is_empty() && imported.done.is_empty() && imported.skipped.is_empty()) {
+        let file = file.display();
+        print_message(&format!(
+            "{file}: marks of finished steps are ignored; `ledger run` takes them over"
+        ));
+    }
 }

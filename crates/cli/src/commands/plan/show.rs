@@ -5,11 +5,11 @@ use std::path::PathBuf;
 use clap::Args;
 
 use plan_ledger::{Step, plan_hash};
-use plan_ledger_files::PlanFile;
+use plan_ledger_files::{Diagnostic, PlanFile, Severity};
 
 use crate::options::plan_file::print_read_report;
 use crate::options::{AsJson, ReadPlanArgs};
-use crate::output::{Code, Failure, print_raw, print_text};
+use crate::output::{Code, Failure, print_message, print_raw, print_text};
 
 use super::forms::{FORMS, FormChoice, converted, count_of};
 
@@ -34,8 +34,13 @@ pub(super) struct PlanShowArgs {
 
 pub(super) fn show(args: &PlanShowArgs) -> Result<Code, Failure> {
     let imported = args.read.read(&args.file)?;
-    if !imported.report.is_empty() {
+    if !imported.report.is_empty() || !imported.readings.is_empty() {
         print_read_report(&args.file, &imported);
+    }
+    // Those without a line are about this machine.
+    let is_of_text = |note: &&Diagnostic| note.severity == Severity::Warning && note.line.is_some();
+    for warning in imported.notes.iter().filter(is_of_text) {
+        print_message(&format!("{}: warning: {warning}", args.file.display()));
     }
     if args.json.0 {
         print_raw(&converted(&args.file, &imported, FormChoice::Json)?)?;

@@ -30,6 +30,7 @@ Examples:
   ledger run loan.yaml --set applicant_id=A-7291   the value of an input of the plan
   ledger run plan.yaml --retry-failed              once the causes of the failures are gone
   ledger run plan.yaml --replan --reason 'scope'   continue with the changed plan file
+  ledger run tasks.md --reading headings --stub    of a file that can be read in two ways
   ledger run tasks.md --worker ./agent.sh --tick   tick each step in the file when it is accepted
   ledger run plan.yaml --worker ./agent.sh --judge ./judge.sh --planner ./planner.sh --wait
 ",
@@ -137,7 +138,7 @@ pub(crate) struct RunArgs {
     /// The reason for the change of the plan
     #[arg(long, value_name = "TEXT", requires = "replan")]
     pub(super) reason: Option<String>,
-    /// Execute the commands of a file of another tool without a question
+    /// Take the default reading of a file of another tool, and execute its commands, without a question
     #[arg(long, short = 'y')]
     pub(super) yes: bool,
     /// Retry failed steps, and unpause the run if its runner paused it

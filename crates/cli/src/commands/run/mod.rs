@@ -32,16 +32,14 @@ use plan_ledger::{
     ContentHash, Ending, Environment, Error, Ledger, LedgerView, OpenReport, Rejection, Run, RunId,
     RunStatus, Step, StepNumber, Timestamp, state_hash,
 };
-use plan_ledger_files::PlanFile;
+use plan_ledger_files::{PlanFile, Reading};
 
 use crate::commands::drill::LastDrill;
 use crate::commands::resume::ServiceStarts;
 #[cfg(feature = "store")]
 use crate::commands::store::held::Held;
 use crate::json::line_text;
-use crate::options::plan_file::{
-    CommandApproval, Given, ReadLine, approve_commands, lacks, print_read_report,
-};
+use crate::options::plan_file::{Approval, Given, ReadLine, approve, lacks, print_read_report};
 use crate::options::worker_program;
 use crate::options::{create_parents, environment};
 use crate::output::{
@@ -73,9 +71,9 @@ use wait::{next_due, wait_for_change};
 pub(crate) fn run(args: &RunArgs) -> Result<Code, Failure> {
     // First: what is wrong with the plan would name commands that are refused, too.
     expect_outside(std::process::id(), &args.ledger)?;
-    let source = PlanSource::find(args)?;
+    let (source, draft) = approved_source(args)?;
     let name = source.name.clone();
-    let code = run_source(args, &source)?;
+    let code = run_source(args, &source, draft)?;
     // A runner that stopped at a failed write is started again by its service, if it has one.
     if code != Code::Io
         && let Some(runner) = LastRunner::this(&name, &args.ledger, &*environment().clock)
@@ -85,12 +83,22 @@ pub(crate) fn run(args: &RunArgs) -> Result<Code, Failure> {
     Ok(code)
 }
 
-fn run_source(args: &RunArgs, source: &PlanSource) -> Result<Code, Failure> {
+/// The plan, once a person has approved its reading and its commands.
+fn approved_source(args: &RunArgs) -> Result<(PlanSource, PlanDraft), Failure> {
+    let mut source = PlanSource::find(args)?;
+    loop {
+        check_plan(&source, args)?;
+        // Before the lock is taken: it may take long.
+        let draft = plan_draft(&source.plan.plan).map_err(Error::from)?;
+        match announce(&source, args)? {
+            None => return Ok((source, draft)),
+            Some(reading) => source = source.with_reading(args, reading)?,
+        }
+    }
+}
+
+fn run_source(args: &RunArgs, source: &PlanSource, draft: PlanDraft) -> Result<Code, Failure> {
     let (imported, name) = (&source.plan, source.name.as_str());
-    check_plan(source, args)?;
-    // Before the lock is taken: it may take long.
-    let draft = plan_draft(&imported.plan).map_err(Error::from)?;
-    announce(imported, args)?;
     let environment = environment();
     create_parents(&args.ledger)?;
     args.route.expect_permitted(&args.ledger)?;
@@ -562,25 +570,28 @@ fn report_opened(reporter: &RunReporter, report: &OpenReport) {
     reporter.print_if_json(&OpenedLine { created: *created, last_seq: *last_seq, notes, verdict });
 }
 
-/// Reports how a file of another tool was read, and asks about its commands, before anything is written. Even with
-/// `--quiet` it reports the parts that were not read.
-fn announce(imported: &PlanFile, args: &RunArgs) -> Result<(), Failure> {
+/// Reports how a file of another tool was read, and asks about its reading and its commands, before anything is
+/// written; returns another reading if a person selects one. Even with `--quiet` it reports the parts that were not
+/// read.
+fn announce(source: &PlanSource, args: &RunArgs) -> Result<Option<Reading>, Failure> {
+    let imported = &source.plan;
     if imported.format.is_native() {
-        return Ok(());
+        return Ok(None);
     }
-    let is_plain = imported.report.is_empty() && imported.commands.is_empty();
+    let is_asked = !source.is_read && !args.stub;
+    let is_plain = imported.report.is_empty() && imported.commands.is_empty() && !is_asked;
     if !is_quiet() || !is_plain {
         print_read_report(&args.plan, imported);
     }
     // Stub workers execute nothing.
     if args.stub {
-        return Ok(());
+        return Ok(None);
     }
     let is_open = |id: &String| {
         args.fresh || !(imported.done.contains_key(id) || imported.skipped.contains_key(id))
     };
     let (plan, ledger, yes) = (args.plan.as_path(), args.ledger.as_path(), args.yes);
-    approve_commands(imported, is_open, CommandApproval { plan, ledger, yes })
+    approve(imported, is_open, Approval { plan, ledger, yes, is_read: source.is_read })
 }
 
 /// Reports before a step is dispatched which checks the run takes on the worker's word, and in a

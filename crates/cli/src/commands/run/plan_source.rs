@@ -7,9 +7,10 @@
 use std::collections::BTreeMap;
 
 use plan_ledger::{Environment, LedgerView, Run, State};
-use plan_ledger_files::PlanFile;
+use plan_ledger_files::{PlanFile, Reading};
 
-use crate::options::plan_file::keep_ids;
+use crate::options::ReadPlanArgs;
+use crate::options::plan_file::{ReadForRun, keep_ids};
 use crate::output::{Failure, is_for_reader, print_message, shell_command};
 use crate::requests::check_name;
 use crate::server::{LastRunners, ledger_id, resume_options};
@@ -25,6 +26,10 @@ pub(super) struct PlanSource {
     pub(super) plan: PlanFile,
     /// The file that it was read from.
     pub(super) provenance: Provenance,
+    /// How it was read.
+    pub(super) read: ReadPlanArgs,
+    /// Whether the file has one reading, or its reading was selected.
+    pub(super) is_read: bool,
     /// The name of the run.
     pub(super) name: String,
     /// Why it is a version that the ledger has, if it is.
@@ -51,16 +56,23 @@ impl PlanSource {
         {
             return Ok(found);
         }
-        let read = match args.read.read_marked(&args.plan) {
+        Self::of_file(args, &args.read)
+    }
+
+    /// The plan of the file in another reading.
+    pub(super) fn with_reading(&self, args: &RunArgs, reading: Reading) -> Result<Self, Failure> {
+        Self::of_file(args, &self.read.with_reading(reading))
+    }
+
+    fn of_file(args: &RunArgs, read: &ReadPlanArgs) -> Result<Self, Failure> {
+        let name = args.run.clone().unwrap_or_else(|| stem(args));
+        let read = match read.read_for_run(&args.plan, &args.ledger, &name) {
             Ok(read) => read,
             Err(failure) => return Self::without_file(args, failure),
         };
-        let provenance = args.read.provenance(&args.plan, &read);
-        let mut plan = read.into_plan_file();
-        let name = match &args.run {
-            Some(name) => name.clone(),
-            None => stem(args),
-        };
+        let ReadForRun { file, read, is_read } = read;
+        let provenance = read.provenance(&args.plan, &file);
+        let mut plan = file.into_plan_file();
         check_name(NameKind::Run, &name)?;
         keep_ids(&mut plan, &args.ledger, &name);
         let is_other = |run: &Run| !is_plan_of(run, &plan);
@@ -70,7 +82,7 @@ impl PlanSource {
         {
             return Ok(found);
         }
-        Ok(Self { plan, provenance, name, from_ledger: None })
+        Ok(Self { plan, provenance, read, is_read, name, from_ledger: None })
     }
 
     /// The plan in the ledger, for a file that cannot be read; else the failure to read it, with
@@ -105,7 +117,8 @@ impl PlanSource {
         let version = run.active_version().or_else(proposal)?;
         let plan = PlanFile::of_run(version.plan.decode(), BTreeMap::new(), BTreeMap::new());
         let (provenance, name) = (Provenance::default(), run.name.clone());
-        Some(Self { plan, provenance, name, from_ledger: Some(why) })
+        let read = args.read.clone();
+        Some(Self { plan, provenance, read, is_read: true, name, from_ledger: Some(why) })
     }
 
     /// The place of the plan, for messages.

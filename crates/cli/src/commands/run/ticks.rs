@@ -53,7 +53,7 @@ impl Ticks {
             return None;
         };
         let steps = source.plan.plan.steps.iter().map(|step| step.id.clone()).collect();
-        let (run, read) = (source.name.clone(), args.read.clone());
+        let (run, read) = (source.name.clone(), source.read.clone());
         Some(Self {
             file,
             run,

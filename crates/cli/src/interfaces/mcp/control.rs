@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use plan_ledger::plan::{Criterion, Review};
 use plan_ledger::{Ruling, RunPolicy, Step, TextPolicy, plan_hash};
-use plan_ledger_files::{self as files, Diagnostic, LintReport, Programs, ReadOptions, Severity};
+use plan_ledger_files::{Diagnostic, FileReading, LintReport, Programs, ReadOptions, Severity};
 
 use crate::commands::inspect::{OpenDecision, open_decisions};
 use crate::commands::prime::ReadFrom;
@@ -40,15 +40,11 @@ pub(super) fn plan(call: &ToolCall<'_>, arguments: PlanArguments) -> ToolOutcome
 }
 
 fn read_plan(arguments: &PlanArguments) -> Result<LintReport, ToolRefusal> {
+    let options = ReadOptions { reading: arguments.reading.clone(), ..ReadOptions::default() };
     match (&arguments.plan, &arguments.path) {
-        (Some(text), None) => Ok(files::lint_text("plan", text, None)),
+        (Some(text), None) => Ok(options.lint_text("plan", text)),
         (None, Some(path)) => {
-            let options = ReadOptions {
-                tag: None,
-                drop_dependencies: Vec::new(),
-                prose: false,
-                programs: Some(Programs::of_process()),
-            };
+            let options = ReadOptions { programs: Some(Programs::of_process()), ..options };
             options.lint(Path::new(path)).map_err(|error| Failure::of_input(error).into())
         }
         _ => Err(ToolRefusal::arguments("expected one of plan and path")),
@@ -62,6 +58,9 @@ fn diagnosed(report: &LintReport) -> Map<String, Value> {
         found.take(DIAGNOSTICS_MAX).map(diagnostic_text).collect()
     };
     let plan = report.plan_file.as_ref().map(|file| &file.plan);
+    let file = report.plan_file.as_ref();
+    let readings: Vec<String> =
+        file.map_or(&[][..], |file| &file.readings).iter().map(reading_text).collect();
     let answer = json!({
         "valid": plan.is_some(),
         "problems": list(Severity::Problem),
@@ -69,10 +68,16 @@ fn diagnosed(report: &LintReport) -> Map<String, Value> {
         "steps": plan.map(|plan| plan.steps.len()),
         "hash": plan.map(|plan| plan_hash(plan).to_string()),
     });
-    match answer {
-        Value::Object(members) => members,
-        _ => Map::new(),
+    let Value::Object(mut members) = answer else { return Map::new() };
+    if !readings.is_empty() {
+        members.insert("readings".to_owned(), json!(readings));
     }
+    members
+}
+
+/// A reading of a plan that has several, and what it takes as what.
+fn reading_text(reading: &FileReading) -> String {
+    format!("{reading}: {}", reading.reading.meaning())
 }
 
 fn diagnostic_text(diagnostic: &Diagnostic) -> String {
@@ -93,6 +98,11 @@ fn propose(call: &ToolCall<'_>, arguments: PlanArguments) -> ToolOutcome {
     let Some(run) = run else {
         return Err(ToolRefusal::arguments("run: a new run needs a name"));
     };
+    if arguments.reading.is_none() && !file.readings.is_empty() {
+        let readings: Vec<String> = file.readings.iter().map(reading_text).collect();
+        let message = format!("reading: choose one of {}", readings.join("; or "));
+        return Err(ToolRefusal::arguments(&message));
+    }
     // As for `ledger run`: the texts in files of other tools are not criteria.
     let text = if file.format.is_native() { TextPolicy::Judge } else { TextPolicy::Trust };
     let policy = RunPolicy { text, ..RunPolicy::default() };

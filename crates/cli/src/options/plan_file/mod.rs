@@ -1,6 +1,6 @@
 //! How a plan file is read: options of every command that reads one.
 
-mod approve_commands;
+mod approve;
 mod file_marks;
 mod night;
 mod read_report;
@@ -9,19 +9,19 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use plan_ledger::ContentHash;
 use plan_ledger::internals::format::content_hash;
 use plan_ledger::plan::{Provenance, closest_name};
-use plan_ledger_files::{LintReport, MarkedFile, PlanFile, Programs, ReadOptions};
+use plan_ledger::{ContentHash, Environment, LedgerView, Run};
+use plan_ledger_files::{LintReport, MarkedFile, PlanFile, Programs, ReadOptions, Reading};
 
 use crate::output::Failure;
 
 use super::author::plan_author;
 
-pub(crate) use approve_commands::{CommandApproval, approve_commands};
+pub(crate) use approve::{Approval, approve};
 pub(crate) use file_marks::{mark_of, marking, status_of, unmarked_hash, unmarked_steps_text};
 pub(crate) use night::{Given, lacks};
-pub(crate) use read_report::{ReadLine, keep_ids, print_read_report};
+pub(crate) use read_report::{ReadLine, keep_ids, print_read_report, reading_lines};
 
 /// How to read a plan file.
 #[derive(Debug, Clone, Default, Args)]
@@ -32,9 +32,20 @@ pub(crate) struct ReadPlanArgs {
     /// Drop the dependency of a step on another one, to break a cycle; may be repeated
     #[arg(long, value_name = "STEP:OTHER", value_parser = parse_dependency)]
     drop_dependency: Vec<(String, String)>,
-    /// Read numbered items as steps, even if the text does not look like a plan
-    #[arg(long)]
-    prose: bool,
+    /// In a file that can be read in two ways, the reading with this name: boxes, headings, items or tables are the
+    /// steps (`plan lint` shows both); `items` also reads numbered items of a text that does not look like a plan
+    #[arg(long, value_name = "NAME")]
+    reading: Option<String>,
+}
+
+/// A plan file that was read for a run.
+#[derive(Debug)]
+pub(crate) struct ReadForRun {
+    pub(crate) file: MarkedFile,
+    /// How it was read.
+    pub(crate) read: ReadPlanArgs,
+    /// Whether the file has one reading, or its reading was selected, now or for a version of the run's plan.
+    pub(crate) is_read: bool,
 }
 
 impl ReadPlanArgs {
@@ -42,7 +53,7 @@ impl ReadPlanArgs {
         ReadOptions {
             tag: self.plan_tag.clone(),
             drop_dependencies: self.drop_dependency.clone(),
-            prose: self.prose,
+            reading: self.reading.clone(),
             programs: Some(Programs::of_process()),
         }
     }
@@ -56,6 +67,45 @@ impl ReadPlanArgs {
     pub(crate) fn read_marked(&self, file: &Path) -> Result<MarkedFile, Failure> {
         let read = self.options().read_marked(file);
         read.map_err(|error| with_near_file(Failure::of_input(error), file))
+    }
+
+    /// Reads a plan file with the places of its marks, in the reading that the plan of its run has.
+    pub(crate) fn read_for_run(
+        &self,
+        file: &Path,
+        ledger: &Path,
+        run: &str,
+    ) -> Result<ReadForRun, Failure> {
+        let read = self.clone();
+        let marked = self.read_marked(file)?;
+        let readings = &marked.plan_file().readings;
+        if self.reading.is_some() || readings.is_empty() {
+            return Ok(ReadForRun { file: marked, read, is_read: true });
+        }
+        // Without a ledger or a run, no reading was selected.
+        let view = LedgerView::open(ledger, &Environment::system()).ok();
+        let fold = view.and_then(|view| view.fold_recent().ok());
+        let run = fold.as_ref().and_then(|fold| fold.state.run_named(run));
+        let Some(run) = run.filter(|run| !run.versions.is_empty()) else {
+            return Ok(ReadForRun { file: marked, read, is_read: false });
+        };
+        match reading_of(run, marked.plan_file()) {
+            Some(name) if !plan_ledger::mutant!(SelectedReadingForgotten) => {
+                let read = Self { reading: Some(name), ..read };
+                Ok(ReadForRun { file: read.read_marked(file)?, read, is_read: true })
+            }
+            _ => Ok(ReadForRun { file: marked, read, is_read: true }),
+        }
+    }
+
+    /// Whether a reading is selected.
+    pub(crate) fn has_reading(&self) -> bool {
+        self.reading.is_some()
+    }
+
+    /// The same options with a reading.
+    pub(crate) fn with_reading(&self, reading: Reading) -> Self {
+        Self { reading: Some(reading.name().to_owned()), ..self.clone() }
     }
 
     /// The source of a plan that was read from this file.
@@ -77,11 +127,12 @@ impl ReadPlanArgs {
         while let Some(word) = words.next() {
             match word.as_str() {
                 "--plan-tag" => read.plan_tag = words.next().cloned(),
+                "--reading" => read.reading = words.next().cloned(),
                 "--drop-dependency" => {
                     let dropped = words.next().and_then(|word| parse_dependency(word).ok());
                     read.drop_dependency.extend(dropped);
                 }
-                _ => read.prose |= word == "--prose",
+                _ => {}
             }
         }
         read
@@ -96,7 +147,9 @@ impl ReadPlanArgs {
         for (step, other) in &self.drop_dependency {
             words.extend(["--drop-dependency".to_owned(), format!("{step}:{other}")]);
         }
-        words.extend(self.prose.then(|| "--prose".to_owned()));
+        if let Some(reading) = &self.reading {
+            words.extend(["--reading".to_owned(), reading.clone()]);
+        }
         words
     }
 
@@ -111,6 +164,15 @@ impl ReadPlanArgs {
         let checked = self.options().lint(file);
         checked.map_err(|error| with_near_file(Failure::of_input(error), file))
     }
+}
+
+/// The reading that was selected for the newest version of a run's plan that was read from a file, if this file has it
+/// beside another one.
+pub(crate) fn reading_of(run: &Run, file: &PlanFile) -> Option<String> {
+    let of_files = run.versions.iter().rev().filter_map(|version| version.provenance.as_ref());
+    let newest = of_files.into_iter().find(|it| it.file.is_some())?;
+    let has = |name: &String| file.readings.iter().any(|each| each.reading.name() == name);
+    ReadPlanArgs::of_words(&newest.read_with).reading.filter(has)
 }
 
 /// Maximum number of names of a folder in the search for a similar one.
@@ -172,7 +234,7 @@ mod tests {
         let read = ReadPlanArgs {
             plan_tag: Some("later".to_owned()),
             drop_dependency: vec![("a".to_owned(), "b:c".to_owned())],
-            prose: true,
+            reading: Some("items".to_owned()),
         };
         assert_eq!(ReadPlanArgs::of_words(&read.words()).options(), read.options());
         assert_eq!(ReadPlanArgs::of_words(&[]).options(), ReadPlanArgs::default().options());

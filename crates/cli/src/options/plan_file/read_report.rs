@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use plan_ledger::{Environment, LedgerView};
-use plan_ledger_files::{PlanFile, ReadReport};
+use plan_ledger_files::{FileReading, PlanFile, ReadReport, Reading};
 
 use crate::output::print_message;
 use crate::protocol::counted;
@@ -35,6 +35,10 @@ pub(crate) struct ReadLine {
     open_marks: Vec<OpenMarkJson>,
     /// The number of optional steps.
     optional: usize,
+    /// Which parts of a Markdown text are the steps; null for a form in which this is no choice.
+    reading: Option<&'static str>,
+    /// The readings of the file, the default first; empty if there is one.
+    readings: Vec<ReadingJson>,
     /// The number of steps.
     steps: usize,
     /// The parts that are not steps.
@@ -59,6 +63,20 @@ struct KeptJson {
     count: usize,
     /// Its name.
     name: String,
+}
+
+/// A reading of a file that has several.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+struct ReadingJson {
+    /// What it takes as what, for people.
+    meaning: &'static str,
+    /// Its name, for `--reading`.
+    name: &'static str,
+    /// The number of its steps.
+    steps: usize,
+    /// The titles of its first steps.
+    titles: Vec<String>,
 }
 
 /// A file to modify that does not exist.
@@ -152,6 +170,17 @@ impl From<&PlanFile> for ReadLine {
                 .map(|(step, mark)| OpenMarkJson { mark: mark.clone(), step: step.clone() })
                 .collect(),
             optional: file.optional(),
+            reading: file.reading.map(Reading::name),
+            readings: file
+                .readings
+                .iter()
+                .map(|each| ReadingJson {
+                    meaning: each.reading.meaning(),
+                    name: each.reading.name(),
+                    steps: each.steps,
+                    titles: each.titles.clone(),
+                })
+                .collect(),
             steps: file.plan.steps.len(),
             unread: unread.collect(),
         }
@@ -187,7 +216,33 @@ pub(crate) fn print_read_report(path: &Path, file: &PlanFile) {
             "{name}: step `{step}` modifies `{path}`, which does not exist and which no step creates"
         ));
     }
+    for line in reading_lines(file) {
+        print_message(&format!("{name}: {line}"));
+    }
     print_commands(&name.to_string(), file);
+}
+
+/// How much of a title a reading shows, in characters.
+const TITLE_MAX: usize = 60;
+
+/// The readings of a file that has several: their names, their steps, and what they take as what.
+pub(crate) fn reading_lines(file: &PlanFile) -> Vec<String> {
+    let Some(default) = file.readings.first() else { return Vec::new() };
+    let count = file.readings.len();
+    let head = format!(
+        "{count} readings; `{}` is the default, --reading NAME selects one",
+        default.reading
+    );
+    let line = |each: &FileReading| {
+        let titles = each.titles.iter().map(|title| title.chars().take(TITLE_MAX).collect());
+        let titles: Vec<String> = titles.collect();
+        let more = if each.steps > titles.len() { ", ..." } else { "" };
+        let used = if Some(each.reading) == file.reading { ", used here" } else { "" };
+        let steps = counted(u64::try_from(each.steps).unwrap_or(u64::MAX), "step");
+        let (name, meaning) = (each.reading, each.reading.meaning());
+        format!("  {name}: {steps}{used} ({}{more}): {meaning}", titles.join(", "))
+    };
+    std::iter::once(head).chain(file.readings.iter().map(line)).collect()
 }
 
 /// Prints the commands that the file states, each once.

@@ -184,6 +184,8 @@ pub(super) struct PlanArguments {
     pub(super) plan: Option<String>,
     /// Or its file
     pub(super) path: Option<String>,
+    /// Of a plan with two readings, the one to use
+    pub(super) reading: Option<String>,
     /// Name of a new run, or the run to change
     pub(super) run: Option<String>,
     pub(super) reason: Option<String>,

@@ -7,119 +7,33 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use super::labels::{
+use super::task::{Marks, Task, TaskSelection};
+use crate::markdown::labels::{
     Label, LabelledText, is_acceptance_title, is_label_title, parse_label, read_labels,
 };
-use super::list_markers::{Checkbox, strip_checkbox, strip_marker};
-use super::outline::{Item, Outline, Section};
-use super::task_ids::{
+use crate::markdown::list_markers::{Checkbox, strip_checkbox, strip_marker};
+use crate::markdown::outline::{Item, Outline, Section};
+use crate::markdown::task_ids::{
     BoxIds, IdStyle, StepTitle, has_status, is_part, normalized_words, part_of, phase_title,
     split_head, without_done, without_word,
 };
-use super::titles::{Role, normalized_title, role_of, role_of_lead};
-
-/// The tasks of a text.
-pub(super) struct TaskSelection {
-    pub(super) tasks: Vec<Task>,
-    pub(super) id_style: IdStyle,
-    /// Checkboxes that are not tasks, by section: the line of the first one, and their number.
-    pub(super) other_checkboxes: BTreeMap<usize, (u64, usize)>,
-    /// The titles of phases that are items of a list.
-    pub(super) item_phases: Vec<String>,
-    pub(super) marks: Marks,
-}
-
-/// What shows that parts of a text are tasks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Marks {
-    /// Boxes, or what is beside them.
-    Boxes,
-    /// Headings that say that they are steps.
-    Steps,
-    /// Headings of phases, or with numbers.
-    Sections,
-    /// Items without boxes.
-    Items,
-}
-
-/// A task of the text.
-pub(super) struct Task {
-    /// The written id; tasks without one get it later.
-    pub(super) id: Option<String>,
-    /// The id in the text, once `id` is final.
-    pub(super) written: Option<String>,
-    pub(super) line: u64,
-    pub(super) checkbox: Option<Checkbox>,
-    pub(super) is_optional: bool,
-    /// The text without id and tags.
-    pub(super) text: String,
-    pub(super) tags: Vec<String>,
-    /// The index of the section around it.
-    pub(super) section: usize,
-    pub(super) range: Range<usize>,
-    pub(super) labelled: LabelledText,
-    /// The checkboxes inside that are not tasks.
-    pub(super) criteria: Vec<(Checkbox, String)>,
-    pub(super) subtasks: Vec<Task>,
-    /// The index of its phase, if the phases are items of a list.
-    pub(super) item_phase: Option<usize>,
-}
-
-impl Task {
-    /// Whether the task is ticked, or has no box of its own, and parts or criteria that all are.
-    pub(super) fn is_done(&self) -> bool {
-        match self.checkbox {
-            Some(Checkbox::Open) if plan_ledger::mutant!(PartsOutvoteOpenBox) => {
-                self.has_ticked_parts()
-            }
-            Some(checkbox) => checkbox == Checkbox::Done,
-            None => self.has_ticked_parts(),
-        }
-    }
-
-    /// Whether the task has parts or criteria, and all are ticked.
-    fn has_ticked_parts(&self) -> bool {
-        let labelled = self.labelled.values(Label::Acceptance).iter().map(|it| it.checkbox);
-        let criteria = self.criteria.iter().map(|(checkbox, _)| Some(*checkbox));
-        let boxes: Vec<Checkbox> = criteria.chain(labelled).flatten().collect();
-        let is_any = !boxes.is_empty() || !self.subtasks.is_empty();
-        is_any
-            && boxes.iter().all(|checkbox| *checkbox == Checkbox::Done)
-            && self.subtasks.iter().all(Self::is_done)
-    }
-}
+use crate::markdown::titles::{Role, normalized_title, role_of, role_of_lead};
+use crate::read_report::Reading;
 
 /// The lines of the boxes of an item and of those inside.
-fn box_lines(item: &Item) -> Vec<u64> {
+pub(super) fn box_lines(item: &Item) -> Vec<u64> {
     let own = item.checkbox.map(|_| item.line);
     own.into_iter().chain(item.items.iter().flat_map(box_lines)).collect()
 }
 
 /// Whether a title announces tasks, as `Steps` does.
-pub(super) fn is_tasks_title(title: &str) -> bool {
+pub(in crate::markdown) fn is_tasks_title(title: &str) -> bool {
     role_of(title) == Some(Role::Work)
-}
-
-/// Selects the tasks of a text, if there are any. `is_prose_allowed`: numbered items anywhere are
-/// tasks.
-pub(super) fn select_tasks(outline: &Outline<'_>, is_prose_allowed: bool) -> Option<TaskSelection> {
-    let mut selector = TaskSelector::new(outline);
-    selector
-        .marked()
-        .or_else(|| selector.headings(Certainty::Step))
-        .or_else(|| selector.titled_numbers().filter(|found| !selector.are_in_phases(found)))
-        .or_else(|| selector.headings(Certainty::Phase))
-        .or_else(|| selector.headings(Certainty::Number))
-        .or_else(|| selector.items(is_prose_allowed))
-        .or_else(|| {
-            selector.checklists_are_work = true;
-            selector.marked()
-        })
 }
 
 /// How sure it is that headings are tasks.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Certainty {
+pub(super) enum Certainty {
     /// They say so, or are directly below a heading that announces tasks.
     Step,
     /// They are phases: `Phase 1: Draw`.
@@ -128,9 +42,9 @@ enum Certainty {
     Number,
 }
 
-struct TaskSelector<'a> {
-    outline: &'a Outline<'a>,
-    ids: BoxIds,
+pub(super) struct TaskSelector<'a> {
+    pub(super) outline: &'a Outline<'a>,
+    pub(super) ids: BoxIds,
     /// The labelled fields of each section.
     labelled: Vec<LabelledText>,
     /// The meaning of each title.
@@ -146,10 +60,12 @@ struct TaskSelector<'a> {
     /// The parents and levels of headings with numbers that are chapters.
     chapters: BTreeSet<(Option<usize>, u8)>,
     checklists_are_work: bool,
+    /// The headings that are steps with the boxes below them as criteria; none in the default reading.
+    pub(super) steps_with_boxes: BTreeSet<usize>,
 }
 
 impl<'a> TaskSelector<'a> {
-    fn new(outline: &'a Outline<'a>) -> Self {
+    pub(super) fn new(outline: &'a Outline<'a>) -> Self {
         let sections = &outline.sections;
         let labels_of =
             |section: &Section| read_labels(outline.lines_of(section.body..section.range.end));
@@ -176,6 +92,7 @@ impl<'a> TaskSelector<'a> {
             announcing: BTreeSet::new(),
             chapters: BTreeSet::new(),
             checklists_are_work: false,
+            steps_with_boxes: BTreeSet::new(),
         };
         selector.repeated = selector.repeated_headings();
         selector.announcing = selector.announcing();
@@ -196,7 +113,24 @@ impl<'a> TaskSelector<'a> {
         selector
     }
 
-    fn section(&self, at: usize) -> Option<&'a Section> {
+    /// Selects the tasks of a text in its default reading. `is_prose_allowed`: numbered items anywhere are tasks.
+    pub(super) fn selected(&mut self, is_prose_allowed: bool) -> Option<TaskSelection> {
+        let found = self.marked().or_else(|| self.unmarked());
+        found.or_else(|| self.items(is_prose_allowed)).or_else(|| {
+            self.checklists_are_work = true;
+            self.marked()
+        })
+    }
+
+    /// Selects tasks without boxes: headings, and items that a title announces.
+    pub(super) fn unmarked(&self) -> Option<TaskSelection> {
+        self.headings(Certainty::Step, false)
+            .or_else(|| self.titled_numbers().filter(|found| !self.are_in_phases(found)))
+            .or_else(|| self.headings(Certainty::Phase, false))
+            .or_else(|| self.headings(Certainty::Number, false))
+    }
+
+    pub(super) fn section(&self, at: usize) -> Option<&'a Section> {
         self.outline.sections.get(at)
     }
 
@@ -206,19 +140,19 @@ impl<'a> TaskSelector<'a> {
 
     /// The meaning of the title of a section. The title of the text says nothing about its parts but that they are
     /// work.
-    fn own_role(&self, at: usize) -> Option<Role> {
+    pub(super) fn own_role(&self, at: usize) -> Option<Role> {
         let role = self.roles.get(at).copied().flatten()?;
         (self.title != Some(at) || role == Role::Work).then_some(role)
     }
 
     /// The meaning of the nearest title of a section and of those around it that has one.
-    fn role(&self, at: usize) -> Option<Role> {
+    pub(super) fn role(&self, at: usize) -> Option<Role> {
         self.outline.ancestors(at).into_iter().rev().find_map(|at| self.own_role(at))
     }
 
     /// Whether a section, or one around it, has criteria instead of tasks. Tests and validation are
     /// criteria inside of a step; elsewhere they are work.
-    fn is_checklist(&self, at: usize) -> bool {
+    pub(super) fn is_checklist(&self, at: usize) -> bool {
         let around = self.outline.ancestors(at);
         let is_work = |section: &Section| section.title.to_lowercase().contains("checklist");
         let is_criteria = |at: &usize| {
@@ -233,7 +167,7 @@ impl<'a> TaskSelector<'a> {
     }
 
     /// Whether a heading is that of a step: `Step 1: Draw`.
-    fn is_step(&self, at: usize) -> bool {
+    pub(super) fn is_step(&self, at: usize) -> bool {
         let is_step = |section: &Section| {
             section.level > 0 && StepTitle::parse(&section.title).is_some_and(|title| title.is_step)
         };
@@ -247,7 +181,7 @@ impl<'a> TaskSelector<'a> {
     }
 
     /// Whether a section only shows what others have.
-    fn is_overview(&self, at: usize) -> bool {
+    pub(super) fn is_overview(&self, at: usize) -> bool {
         self.repeated.contains(&at) || self.role(at) == Some(Role::Overview)
     }
 
@@ -271,16 +205,15 @@ impl<'a> TaskSelector<'a> {
             other_checkboxes: BTreeMap::new(),
             item_phases: Vec::new(),
             marks: Marks::Boxes,
+            reading: Reading::Boxes,
         }
     }
 
     /// Selects boxes: of headings, of items, and the actions of phases that are items. The heading of a step without a
     /// box beside headings that have some is a task, too.
-    fn marked(&self) -> Option<TaskSelection> {
+    pub(super) fn marked(&self) -> Option<TaskSelection> {
         let mut selection = self.empty_selection();
-        let tops = (0..).zip(&self.outline.sections).filter(|(_, it)| it.parent.is_none());
-        let tops: Vec<usize> = tops.map(|(at, _)| at).collect();
-        selection.tasks = self.marked_in(&tops, &mut selection);
+        selection.tasks = self.marked_in(&self.tops(), &mut selection);
         selection.tasks = self.nested_by_number(selection.tasks);
         (!selection.tasks.is_empty()).then_some(selection)
     }
@@ -307,6 +240,8 @@ impl<'a> TaskSelector<'a> {
         let mut other_lines = Vec::new();
         let tasks = if self.heading_box(at).is_some() {
             self.boxed_task(at, &mut other_lines).into_iter().collect()
+        } else if self.steps_with_boxes.contains(&at) {
+            self.step_with_boxes(at).into_iter().collect()
         } else {
             let mut tasks = self.marked_items(at, selection, &mut other_lines);
             tasks.extend(self.marked_in(self.children(at), selection));
@@ -513,6 +448,55 @@ impl<'a> TaskSelector<'a> {
         Some(task)
     }
 
+    /// Makes a task of a heading, with the boxes below it as criteria, but for those that a label names.
+    fn step_with_boxes(&self, at: usize) -> Option<Task> {
+        let mut task = self.section_task(at)?;
+        let outline = self.outline;
+        let lines = || outline.lines_of(self.section(at).map_or(0, |it| it.body)..task.range.end);
+        let whole = read_labels(lines());
+        let mut taken = BTreeSet::new();
+        let inside = outline.sections.iter().skip(at);
+        let inside = inside.take_while(|section| section.range.start < task.range.end);
+        let mut rest: Vec<&Item> = inside.flat_map(|section| &section.items).collect();
+        rest.reverse();
+        while let Some(item) = rest.pop() {
+            if whole.label_at(item.line).is_some() {
+                continue;
+            }
+            let Some(checkbox) = item.checkbox else {
+                rest.extend(item.items.iter().rev());
+                continue;
+            };
+            let last = outline.line(item.range.end.saturating_sub(1));
+            taken.extend(item.line..=last);
+            let (text, boxes) = self.without_boxes(item);
+            task.criteria.push((checkbox, text));
+            rest.extend(boxes.into_iter().rev());
+        }
+        task.labelled = read_labels(lines().filter(|line| !taken.contains(&line.number)));
+        Some(task)
+    }
+
+    /// The text of a box without the boxes inside, and these.
+    fn without_boxes(&self, item: &'a Item) -> (String, Vec<&'a Item>) {
+        let mut boxes = Vec::new();
+        let mut rest: Vec<&Item> = item.items.iter().rev().collect();
+        while let Some(inner) = rest.pop() {
+            if inner.checkbox.is_some() {
+                boxes.push(inner);
+            } else {
+                rest.extend(inner.items.iter().rev());
+            }
+        }
+        let (mut text, mut from) = (String::new(), item.range.start);
+        for inner in &boxes {
+            text.push_str(self.outline.slice(from..inner.range.start).trim_end_matches(' '));
+            from = inner.range.end.max(from);
+        }
+        text.push_str(self.outline.slice(from..item.range.end));
+        (strip_checkbox(strip_marker(&text)).1.trim().to_owned(), boxes)
+    }
+
     /// The actions of a phase that is a numbered item: `1. **Phase 1: name**`, with a list of actions.
     fn phase_actions(&self, item: &Item, at: usize, phases: &mut Vec<String>) -> Vec<Task> {
         let phase = phases.len();
@@ -534,21 +518,29 @@ impl<'a> TaskSelector<'a> {
         tasks
     }
 
-    /// Selects headings: `Step 1: text`, all headings below `Steps`, or else those of phases and with numbers.
-    fn headings(&self, certainty: Certainty) -> Option<TaskSelection> {
+    /// The sections that are not inside another one.
+    fn tops(&self) -> Vec<usize> {
         let tops = (0..).zip(&self.outline.sections).filter(|(_, it)| it.parent.is_none());
-        let tops: Vec<usize> = tops.map(|(at, _)| at).collect();
+        tops.map(|(at, _)| at).collect()
+    }
+
+    /// Selects headings: `Step 1: text`, all headings below `Steps`, or else those of phases and with numbers.
+    /// `is_whole`: their lists are text.
+    pub(super) fn headings(&self, certainty: Certainty, is_whole: bool) -> Option<TaskSelection> {
         // Where a phase has labels, the phases are the tasks.
-        let has_labels = |at: usize| self.is_candidate(at, certainty) && self.has_labels(at);
-        let is_whole = (0..self.outline.sections.len()).any(has_labels);
-        let tasks = self.headings_in(&tops, certainty, is_whole);
+        let labels = [Label::Tools, Label::Changes, Label::Acceptance, Label::After];
+        let has_labels =
+            |at: usize| self.is_candidate(at, certainty) && self.has_label(at, &labels);
+        let has_whole = is_whole || (0..self.outline.sections.len()).any(has_labels);
+        let tasks = self.headings_in(&self.tops(), certainty, has_whole);
         let is_listed = tasks.iter().any(|task| self.is_item(task));
         if tasks.is_empty() {
             return None;
         }
         let is_sure = certainty == Certainty::Step;
         let marks = if is_sure { Marks::Steps } else { Marks::Sections };
-        let selection = TaskSelection { tasks, marks, ..self.empty_selection() };
+        let reading = if is_listed && !is_whole { Reading::Items } else { Reading::Headings };
+        let selection = TaskSelection { tasks, marks, reading, ..self.empty_selection() };
         if is_listed {
             return Some(with_ids(selection));
         }
@@ -664,8 +656,8 @@ impl<'a> TaskSelector<'a> {
         items.into_iter().map(|item| self.numbered_task(item, at)).collect()
     }
 
-    fn has_labels(&self, section: usize) -> bool {
-        let labels = [Label::Tools, Label::Changes, Label::Acceptance, Label::After];
+    /// Whether a section has one of these labels.
+    pub(super) fn has_label(&self, section: usize, labels: &[Label]) -> bool {
         let labelled = self.labelled.get(section);
         labelled
             .is_some_and(|labelled| labels.iter().any(|label| !labelled.values(*label).is_empty()))
@@ -706,7 +698,8 @@ impl<'a> TaskSelector<'a> {
 
     /// Selects the wanted items, which get the index of their section, of those that may be tasks.
     fn select(&self, is_wanted: impl Fn(usize, &Item) -> bool) -> Option<TaskSelection> {
-        let mut selection = TaskSelection { marks: Marks::Items, ..self.empty_selection() };
+        let (marks, reading) = (Marks::Items, Reading::Items);
+        let mut selection = TaskSelection { marks, reading, ..self.empty_selection() };
         for (at, section) in self.outline.sections.iter().enumerate() {
             if self.is_overview(at) || self.is_checklist(at) {
                 continue;

@@ -4,9 +4,13 @@
 //! Every reader fills this report, so that nothing is lost or changed silently. `ledger run` prints
 //! it before it dispatches a step.
 
+mod reading;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::fmt::Write as _;
+
+pub use reading::{FileReading, Reading};
 
 /// The tag of a step that the file marks as optional.
 pub const OPTIONAL_TAG: &str = "optional";
