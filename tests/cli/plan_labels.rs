@@ -2,7 +2,7 @@
 //! read, or refused with its line and the form to write, wherever it stands; prose stays prose.
 
 use plan_ledger::plan::Criterion;
-use plan_ledger_files::{self as files, LintReport, Severity, lint_text};
+use plan_ledger_files::{self as files, LintReport, Programs, ReadOptions, Severity, lint_text};
 
 /// A Markdown plan with a text before the tasks, beside them, and in a chapter of its own.
 fn plan(head: &str, beside: &str, chapter: &str) -> String {
@@ -44,9 +44,61 @@ fn label_of_a_check_around_markdown_tasks_is_refused_with_its_line() {
         }
     }
     // The same labels in a task have the form of a task.
-    let text = "# Plan\n\n- [ ] Do it\n  - Test command: cargo test\n- [ ] Then this\n";
+    let text = "# Plan\n\n- [ ] Do it\n  - Command: cargo test\n- [ ] Then this\n";
     let report = lint_text("plan.md", text, None);
-    assert_eq!(line_of(&report, Severity::Problem, "`acceptance: [{command"), Some(4));
+    assert_eq!(line_of(&report, Severity::Problem, "`command"), Some(4));
+}
+
+/// The commands that check a task are its criteria, and executed as those of a list of validations are.
+#[test]
+fn check_commands_of_a_task_are_its_criteria() {
+    for label in [
+        "**Verification Commands**:\n  - `cargo test`\n  - cargo doc",
+        "Verification Commands:\n  - cargo test\n  - cargo doc",
+        "- Test commands:\n    - `cargo test`\n    - `cargo doc`",
+    ] {
+        let text = format!("# Plan\n\n- [ ] Do it\n  {label}\n- [ ] Then this\n");
+        let options =
+            ReadOptions { programs: Some(Programs::of_process()), ..ReadOptions::default() };
+        let file = options.parse("plan.md", &text).unwrap();
+        let command = |text: &str| Criterion::Command(text.to_owned());
+        assert_eq!(
+            file.plan.steps[0].acceptance,
+            [command("cargo test"), command("cargo doc")],
+            "{text}"
+        );
+        assert_eq!(file.commands.len(), 2, "they are approved first");
+        let heading = format!(
+            "# Plan\n\n## Step 1: Do it\n\n{}\n\n## Step 2: Then this\n",
+            label.replace("\n  ", "\n")
+        );
+        let file = options.parse("plan.md", &heading).unwrap();
+        assert_eq!(file.plan.steps[0].acceptance.len(), 2, "{heading}");
+    }
+}
+
+/// A gate that checks pass is a criterion of its task; one that a person decides is refused.
+#[test]
+fn gate_of_checks_is_a_criterion() {
+    let task = |gate: &str| format!("# Plan\n\n- [ ] Do it\n  - {gate}\n- [ ] Then this\n");
+    for gate in ["Gate: all tests pass", "**Gate**: CI is green", "Quality gate: `true` passes"] {
+        let file = files::parse("plan.md", &task(gate)).unwrap();
+        let text = gate.split_once(": ").unwrap().1.to_owned();
+        assert_eq!(file.plan.steps[0].acceptance, [Criterion::Text(text)], "{gate}");
+        for text in [plan(gate, "", ""), plan("", gate, "")] {
+            let report = lint_text("plan.md", &text, None);
+            assert!(line_of(&report, Severity::Warning, "gate: {question").is_some(), "{text}");
+        }
+    }
+    for gate in [
+        "Gate: all tests pass, then ask Bob",
+        "Gate: review passes",
+        "Gate: may it pass?",
+        "Gate: Bob",
+    ] {
+        let report = lint_text("plan.md", &task(gate), None);
+        assert_eq!(line_of(&report, Severity::Problem, "gate: {question"), Some(4), "{gate}");
+    }
 }
 
 /// In a chapter about something else such a label may be about the product; a gate never is.

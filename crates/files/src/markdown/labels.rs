@@ -8,6 +8,7 @@ use std::ops::Range;
 
 use super::list_markers::{Checkbox, Line, LineKind, strip_checkbox, strip_marker};
 use crate::draft::{StepField, TaskStatus};
+use crate::records::{is_gate_of_checks, names_check_commands};
 
 /// The field that a label sets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -20,6 +21,8 @@ pub(super) enum Label {
     Goal,
     Status,
     Priority,
+    /// Criteria that are commands.
+    Checks,
     /// A criterion that may be an expression.
     Success,
     /// A field that is written in words.
@@ -56,6 +59,7 @@ fn label_of_words(words: &str) -> Option<Label> {
         "status" | "state" => Label::Status,
         "priority" => Label::Priority,
         "success" | "success signal" => Label::Success,
+        other if names_check_commands(other) => Label::Checks,
         other => {
             let other = other.replace(['_', '-'], " ");
             let is_named =
@@ -86,7 +90,8 @@ pub(super) fn is_acceptance_title(title: &str) -> bool {
 /// Parses the label at the start of a line, and the text after it.
 pub(super) fn parse_label(line: &str) -> Option<(Label, &str)> {
     let (words, rest) = label_words(line)?;
-    Some((label_of_words(words)?, rest))
+    let gate = || is_gate_of_checks(words, rest).then_some(Label::Acceptance);
+    Some((label_of_words(words).or_else(gate)?, rest))
 }
 
 /// The place of the status in a line `Status: open`.

@@ -448,6 +448,7 @@ impl PlanBuilder<'_> {
                 self.draft.add_note(Some(task.line), note);
             }
         }
+        self.draft.facts.listed.extend(task.labelled.texts(Label::Checks));
         let mut step = step(task, phase, after, &unknown);
         step.outputs.dedup();
         let last = self.outline.line(task.range.end.saturating_sub(1));
@@ -604,7 +605,8 @@ fn step(task: &Task, phase: Option<&str>, after: Vec<String>, unknown: &[String]
         paragraphs.insert(0, task.text.clone());
     }
     let criteria = task.criteria.iter().map(|(_, text)| text.clone());
-    let criteria = labelled.texts(Label::Acceptance).into_iter().chain(criteria);
+    let checks = labelled.texts(Label::Checks).into_iter();
+    let criteria = labelled.texts(Label::Acceptance).into_iter().chain(checks).chain(criteria);
     step.acceptance.extend(criteria.filter(|text| !text.trim().is_empty()).map(Criterion::Text));
     let files = labelled.paths();
     paragraphs.extend(files.iter().filter_map(|(_, words)| words.clone()));

@@ -30,7 +30,9 @@ use super::syntax::Node;
 use header::Header;
 use mapping::Order;
 
-pub(super) use must_read::{MeantLabel, Owner, RefusedWhere, meant_label};
+pub(super) use must_read::{
+    MeantLabel, Owner, RefusedWhere, is_gate_of_checks, meant_label, names_check_commands,
+};
 pub(super) use native_fields::problems_of_fields;
 pub(super) use values::{status_nodes, value_of};
 

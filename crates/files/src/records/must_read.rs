@@ -362,7 +362,31 @@ pub(crate) fn meant_label(words: &str, text: &str, owner: Owner) -> Option<Meant
     };
     let form = if owner == Owner::Step { forms.0 } else { forms.1 };
     let is_hidden = owner == Owner::Plan && plan_ledger::mutant!(LabelsAroundTasksIgnored);
-    (is_meant && !is_hidden).then_some(MeantLabel { form, refused: *refused })
+    let refused = if is_gate_of_checks(words, text) { RefusedWhere::Nowhere } else { *refused };
+    (is_meant && !is_hidden).then_some(MeantLabel { form, refused })
+}
+
+/// Whether a label names commands that check the work.
+pub(crate) fn names_check_commands(words: &str) -> bool {
+    is_one_of(words, CHECK_COMMANDS)
+}
+
+/// Words of a gate that is passed by checks, and those of one that a person decides.
+const PASSED: &[&str] = &["pass", "passes", "passing", "green", "succeed", "succeeds"];
+const OF_PEOPLE: &[&str] = &[
+    "approv", "review", "sign", "ask", "confirm", "agree", "decid", "human", "person", "manual",
+    "user",
+];
+
+/// Whether a label is a gate of checks, which no person decides: `Gate: all tests pass`. It is a criterion.
+pub(crate) fn is_gate_of_checks(words: &str, text: &str) -> bool {
+    let text = text.to_lowercase();
+    let all = || text.split(|c: char| !c.is_alphanumeric());
+    let is_of_people = |word: &str| OF_PEOPLE.iter().any(|start| word.starts_with(start));
+    is_one_of(words, GATES)
+        && all().any(|word| PASSED.contains(&word))
+        && !all().any(is_of_people)
+        && !text.contains('?')
 }
 
 /// The conditions under which a labelled text is more than prose.
