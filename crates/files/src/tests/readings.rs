@@ -51,6 +51,15 @@ fn boxes_below_headings_of_steps_are_steps_or_criteria() {
     assert_eq!(done, ["2"]);
 }
 
+/// Of steps inside each other, the innermost take the boxes; those beside them stay steps.
+#[test]
+fn innermost_headings_of_steps_take_the_boxes() {
+    let text = "# P\n\n## Story 1: Draw\n\n- [ ] Ask Ada\n\n### Task 1.1: Lines\n\n- [ ] thin\n- [ ] thick\n\n### Task \
+                1.2: Circles\n\n- [ ] round\n";
+    assert_eq!(readings(text), [("boxes", 4), ("headings", 3)]);
+    assert_eq!(titles(&read_as(text, "headings")), ["Ask Ada", "Lines", "Circles"]);
+}
+
 #[test]
 fn numbered_heading_with_files_is_that_of_a_step() {
     let text = |label: &str| {

@@ -34,7 +34,7 @@ pub(in crate::markdown) fn selections(
     let Some(default) = selector.selected(is_prose_allowed) else { return Vec::new() };
     let second = match (default.reading, default.marks) {
         (Reading::Boxes, _) => {
-            selector.steps_with_boxes(&default).or_else(|| selector.beside_boxes(&default))
+            selector.headings_with_boxes(&default).or_else(|| selector.beside_boxes(&default))
         }
         (Reading::Items, Marks::Sections) => selector.whole_headings(),
         (Reading::Items, Marks::Items) => selector.phases_beside(&default),
@@ -56,7 +56,7 @@ fn lines(tasks: &[Task]) -> BTreeSet<u64> {
 
 impl TaskSelector<'_> {
     /// The headings of steps as steps, with the boxes below them as criteria. Boxes elsewhere stay steps.
-    fn steps_with_boxes(&mut self, default: &TaskSelection) -> Option<TaskSelection> {
+    fn headings_with_boxes(&mut self, default: &TaskSelection) -> Option<TaskSelection> {
         if self.ids.style != IdStyle::None {
             return None;
         }
@@ -72,6 +72,13 @@ impl TaskSelector<'_> {
                 found.extend(around.into_iter().find(|at| self.says_step(*at)));
             }
         }
+        // Of steps inside each other, the innermost are the steps.
+        let around = |at: &usize| {
+            let around = self.outline.ancestors(*at);
+            around.into_iter().filter(|each| each != at).collect::<Vec<_>>()
+        };
+        let outer: BTreeSet<usize> = found.iter().flat_map(around).collect();
+        found.retain(|at| !outer.contains(at));
         if found.len() < STEPS_MIN {
             return None;
         }
