@@ -115,6 +115,8 @@ pub use state::run::{
 };
 pub use state::runs::Runs;
 pub use state::step_state::{Attempt, Hold, StepState};
+#[doc(hidden)]
+pub use state::steps::Steps;
 pub use state::{ENDED_KEPT, State};
 pub use validate::lint::lint;
 pub use validate::{STEPS_MAX, validate};
@@ -144,7 +146,7 @@ pub use {
     state::queue::Ready,
     state::replan_hold::ReplanHold,
     state::run::{Lane, Queue},
-    state::runs::{PackedPlan, PackedRun, PlanKey, StoredRun},
+    state::runs::{PackedPart, PackedRun, StoredRun, UnpackedPlan},
     validate::validator::VALUE_DEPTH_MAX,
     value::canonical::canonical,
     value::effort::EvaluationPool,
@@ -166,7 +168,7 @@ pub(crate) use execute::{Executed, execute_within};
 pub(crate) use settle::variables::output_values;
 pub(crate) use value::detached::{DetachedText, Salt, collect, supply, without_collecting};
 #[cfg(test)]
-pub(crate) use value::ids::SECOND;
+pub(crate) use {state::kept_hash::KeptHash, value::ids::SECOND};
 
 #[cfg(test)]
 mod tests;

@@ -206,6 +206,7 @@ mutants! {
     RunOverviewUnchecked, "H53", "the overview of a run in a snapshot need not match the run";
     RunDecodeErrorIgnored, "H53", "a run that cannot be decoded counts as absent";
     StaleRunHashKept, "H53", "a changed run keeps the bytes and hash that it was decoded from";
+    StaleLeafHashKept, "H53", "a leaf of steps keeps its hash when a step in it changes";
     FencedWriterCollectsBlobs, "H61", "a writer that lost its lock collects blobs";
     BaseSnapshotRemoved, "H53", "retention removes a snapshot that others are based on";
     PruneOrphansDeltaSnapshots, "H53", "a prune keeps delta snapshots whose base it removes";

@@ -14,7 +14,7 @@ use plan_ledger::internals::ledger::{
 use plan_ledger::internals::sim::{Fault, FaultEffect, Loss, SimDisk};
 use plan_ledger::internals::storage::{Access, Storage};
 use plan_ledger::log::{FindingClass, Log, LogOptions, SnapshotNote};
-use plan_ledger::plan::{PackedRun, RunOverview, StoredRun};
+use plan_ledger::plan::{PackedRun, Run, RunOverview, StoredRun};
 use plan_ledger::{
     BackgroundWork, ContentHash, Environment, ErrorKind, Ledger, LedgerView, Plan, Projection,
     RecordedEvent, RunPolicy, Snapshot, State, Step, state_hash,
@@ -719,6 +719,66 @@ fn run_with_a_wrong_hash_is_never_used() {
     assert!(!matches!(paused.map_err(|error| error.kind()), Err(ErrorKind::Corrupt)));
 }
 
+/// A body of a state in which the last byte of a leaf of the newest run is changed.
+fn with_changed_leaf(body: &[u8]) -> Vec<u8> {
+    let state = State::decode(&mut &body[..]).unwrap();
+    let runs = state.runs.stored().filter_map(|(_, form)| match form {
+        StoredRun::Packed(packed) => packed.leaves.first(),
+        StoredRun::Unpacked(_) => None,
+    });
+    let leaf = &runs.last().unwrap().bytes;
+    let at = body.windows(leaf.len()).position(|window| *window == **leaf).unwrap();
+    let mut changed = body.to_vec();
+    changed[at + leaf.len() - 1] ^= 1;
+    changed
+}
+
+/// Goal: a leaf whose bytes do not have its hash ends the command before anything is decided, is never
+/// copied, and never reads as steps that are absent.
+#[test]
+fn leaf_with_a_wrong_hash_is_never_used() {
+    let (disk, environment) = three();
+    let (ledger, _) = Ledger::open_with(&dir(), &environment).unwrap();
+    let forged = make_and_change(&ledger, &environment, &dir(), State::VERSION, |body| {
+        *body = with_changed_leaf(body);
+    });
+    let (hash, seq) = (ledger.state_hash().unwrap(), ledger.state().unwrap().seq);
+    let run = *ledger.state().unwrap().runs.keys().last().unwrap();
+    ledger.close().unwrap();
+    let (ledger, report) = Ledger::open_with(&dir(), &environment).unwrap();
+    assert_eq!(report.from_snapshot, Some(forged.seq));
+    let refused = ledger.pause(run, "me", "").unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Corrupt, "{refused}");
+    assert!(refused.to_string().contains("a leaf of its steps"), "{refused}");
+    assert_eq!(ledger.state().unwrap().seq, seq);
+    drop(ledger);
+    assert_ne!(replayed(&environment).condition(), LedgerCondition::Valid);
+    disk.remove(&forged.path).unwrap();
+    assert_eq!(opened(&disk, &environment), (hash, Some(60), Vec::new()));
+
+    let changed = with_changed_leaf(&body_at_60());
+    let state = State::decode(&mut changed.as_slice()).unwrap();
+    let error = state.encode(&mut Vec::new()).unwrap_err();
+    assert!(error.to_string().contains("do not have its hash"), "{error}");
+}
+
+/// Goal: an audit computes the hashes of states from their values. The hash of a leaf that was kept too
+/// long would be in the note of a later snapshot.
+#[test]
+fn changed_leaf_is_found_by_an_audit() {
+    let (_disk, environment) = three();
+    let view = LedgerView::open(&dir(), &environment).unwrap();
+    let statuses = |seq| {
+        let state = view.state_at(seq).unwrap();
+        let of_run = |run: &Run| run.steps.iter().map(|step| step.last_seq).collect::<Vec<_>>();
+        state.runs.values().map(of_run).collect::<Vec<_>>()
+    };
+    assert_ne!(statuses(20), statuses(40));
+    assert_ne!(statuses(40), statuses(60));
+    let report = replayed(&environment);
+    assert_eq!(report.condition(), LedgerCondition::Valid, "{report:?}");
+}
+
 /// Goal: a scheduled snapshot does not copy a run's bytes if they do not have the run's hash,
 /// even if the run was never used.
 #[test]
@@ -745,8 +805,9 @@ fn run_overview_is_compared_with_the_run() {
     });
     let (id, packed) = packed.unwrap();
     let with = |overview: RunOverview| {
-        let (bytes, plans) = (packed.bytes.clone(), packed.plans.clone());
-        Arc::new(PackedRun { overview, hash: packed.hash, bytes, plans, unpack: packed.unpack })
+        let (bytes, hash, unpack) = (packed.bytes.clone(), packed.hash, packed.unpack);
+        let (plans, leaves) = (packed.plans.clone(), packed.leaves.clone());
+        Arc::new(PackedRun { overview, hash, bytes, plans, leaves, unpack })
     };
     state.runs.insert_packed(id, with(packed.overview.clone()));
     assert!(state.runs.get(&id).is_some() && state.runs.fault().is_none());

@@ -342,7 +342,8 @@ fn collections(text: &str, name: &str) -> Vec<String> {
     let body = text.split_once(&start).and_then(|(_, rest)| rest.split_once("\n}"));
     let fields = body.into_iter().flat_map(|(body, _)| body.lines());
     let fields = fields.filter_map(|line| line.strip_prefix("    pub ")?.split_once(": "));
-    let is_one = |kind: &str| ["BTree", "Vec<", "Account"].iter().any(|word| kind.contains(word));
+    let is_one =
+        |kind: &str| ["BTree", "Vec<", "Steps", "Account"].iter().any(|word| kind.contains(word));
     fields.filter(|(_, kind)| is_one(kind)).map(|(field, _)| field.to_owned()).collect()
 }
 

@@ -53,6 +53,18 @@ pub(crate) fn put<T: Serialize + ?Sized>(
     bincode::DefaultOptions::new().serialize_into(out, value).map_err(io_error)
 }
 
+/// As [`put`], without measuring the value first: for a value of a few bytes, or a caller that checks
+/// the length.
+///
+/// # Errors
+/// Those of the writer.
+pub(crate) fn put_unmeasured<T: Serialize>(
+    out: &mut (impl io::Write + ?Sized),
+    value: &T,
+) -> io::Result<()> {
+    bincode::DefaultOptions::new().serialize_into(out, value).map_err(io_error)
+}
+
 /// Read one value of a snapshot's body. A length in it that exceeds a record's limit is rejected.
 ///
 /// # Errors

@@ -25,7 +25,7 @@ use crate::plan::{RunId, RunStatus, State};
 use crate::ledger::codec::event::decode;
 use crate::ledger::projection::{apply_owned_record, decode_record};
 use crate::ledger::snapshot::load::load_validated;
-use crate::ledger::snapshot::state_hash::state_hash;
+use crate::ledger::snapshot::state_hash::computed_state_hash;
 use crate::ledger::snapshot::store;
 use crate::ledger::transaction::engine::Engine;
 
@@ -365,7 +365,7 @@ impl AnchorSearch<'_> {
 
     fn check(&self, name: &SnapshotName, state: &State) -> Result<SnapshotHeader> {
         let (_, header) = load_validated::<State>(self.reader, name)?;
-        if header.state_hash == state_hash(state).0 {
+        if header.state_hash == computed_state_hash(state).0 {
             return Ok(header);
         }
         let message = format!("snapshot {name} differs from a fold of the log; it may be deleted");

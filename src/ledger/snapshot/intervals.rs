@@ -46,6 +46,11 @@ impl SnapshotIntervals {
         seq.is_multiple_of(self.delta) && !self.is_full(seq)
     }
 
+    /// Whether later delta snapshots may be based on the snapshot at a record.
+    pub(crate) fn is_base(self, seq: u64) -> bool {
+        self.delta != self.full && seq.is_multiple_of((self.delta * DELTAS_PER_BASE).min(self.full))
+    }
+
     /// The number of records between a delta snapshot and its base.
     pub(crate) fn span(self, seq: u64) -> u64 {
         self.base_seqs(seq).into_iter().map(|base| seq - base).find(|span| *span > 0).unwrap_or(0)
@@ -103,7 +108,9 @@ mod tests {
             (delta(23) + 1, vec![]),
         ] {
             assert_eq!(bases(seq), expected, "{seq}");
+            assert!(expected.into_iter().all(|base| intervals.is_base(base)), "{seq}");
         }
+        assert!(!intervals.is_base(delta(3)) && !SnapshotIntervals::new(50).is_base(50));
         let spans = [1, 3, 4, 8, 15, 16, 17, 24].map(|count| intervals.span(delta(count)));
         assert_eq!(spans, [1, 3, 4, 8, 3, 0, 1, 8].map(delta));
         let odd = SnapshotIntervals::new(50);

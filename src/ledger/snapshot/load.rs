@@ -16,6 +16,7 @@ use crate::log::{LogReader, SnapshotFolder, SnapshotReader};
 use crate::plan::{PackedRun, RunId, State, StoredRun};
 
 use crate::ledger::projection::Projection;
+use crate::ledger::snapshot::state_body::check_plans;
 use crate::ledger::snapshot::state_hash::state_hash;
 
 /// The size of the read buffer for decoding.
@@ -240,11 +241,11 @@ pub(crate) fn check(reader: &LogReader, name: &SnapshotName) -> Result<SnapshotH
         let (state, header) = load_and_inspect_base(reader, name, |base: &State| {
             in_base = packed_runs(base).collect();
         })?;
-        for (id, packed) in packed_runs(&state) {
-            if !in_base.get(&id).is_some_and(|base| Arc::ptr_eq(base, &packed)) {
-                let _ = state.runs.get(&id);
-            }
-        }
+        let is_in_base = |(id, packed): &(RunId, Arc<PackedRun>)| {
+            in_base.get(id).is_some_and(|base| Arc::ptr_eq(base, packed))
+        };
+        let own = packed_runs(&state).filter(|run| !is_in_base(run));
+        check_plans(&state, own.filter_map(|(id, _)| state.runs.get(&id)));
         if let Some(fault) = state.runs.fault() {
             return Err(unusable(&path_of(reader, name), fault));
         }

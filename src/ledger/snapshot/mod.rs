@@ -4,8 +4,9 @@
 //! `store` folds from the best snapshot and makes new ones; `load` reads and validates one;
 //! `scheduler` decides when the state's snapshots are made, `intervals` how far apart, and
 //! `retention` which are kept. `state_body`, `run_body`, `compression` and `state_hash` are the
-//! encoding of the state. Snapshots are derived data: a bad one is reported and the next older one is
-//! used, except for the anchors of a pruned log.
+//! encoding of the state: runs name their plans and the leaves of their steps by hash, and a snapshot
+//! holds those that its base lacks. Snapshots are derived data: a bad one is reported and the next
+//! older one is used, except for the anchors of a pruned log.
 
 pub(crate) mod compression;
 pub(crate) mod intervals;

@@ -1,34 +1,37 @@
-//! One run in a snapshot of the state, and the plans of its versions (`format/snapshot.md`, section 3).
+//! One run in a snapshot of the state, and its parts: the plans of its versions, and the leaves of
+//! its steps (`format/snapshot.md`, section 3).
+//!
+//! A run names its parts by hash, so that the hash of a run covers them, and a snapshot need not
+//! repeat a part that its base has.
 //!
 //! Invariants:
-//! - A run is a sequence of values, none longer than a record may be.
+//! - A run and a part are sequences of values, none longer than a record may be.
 //! - Invalid bytes are an error, never a panic, and no count in them is trusted before that many
 //!   values have been read.
-//! - A decoded plan has the hash of its version, and the same lookup tables as after a fold.
+//! - Bytes are decoded only after they were found to have their hash.
 
+use std::cmp::Reverse;
 use std::io;
 use std::num::NonZeroUsize;
-use std::panic::resume_unwind;
 use std::sync::{Arc, OnceLock};
 use std::thread::available_parallelism;
 
-use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::format::{
-    Codec, ContentHasher, NewDetached, content_hash, covered_part, detached_digests,
+    Codec, NewDetached, PAYLOAD_LENGTH_MAX, content_hash, covered_part, detached_digests,
     detached_values, read_detached,
 };
 use crate::log::parallel_map;
 use crate::plan::{
-    Account, CommandsApproval, CompactPlan, ContentHash, FailureSettings, PackedPlan, PackedRun,
-    PauseCause, Plan, PlanVersion, Provenance, Queue, ReplanRequest, Review, Run, RunCounters,
-    RunForked, RunId, RunOverview, RunPolicy, RunStatus, Step, Text, Timestamp, canonical,
+    Account, AttemptToken, CommandsApproval, CompactPlan, ContentHash, FailureSettings, PackedPart,
+    PackedRun, PauseCause, Plan, PlanVersion, Provenance, Queue, ReplanRequest, Review, Run,
+    RunCounters, RunForked, RunId, RunOverview, RunPolicy, RunStatus, StepNumber, StepState, Steps,
+    Text, Timestamp, UnpackedPlan, canonical,
 };
 
 use crate::ledger::codec::detached;
-use crate::ledger::codec::hash::plan_hash;
-use crate::ledger::codec::values::{Values, put};
+use crate::ledger::codec::values::{Values, put, put_unmeasured};
 
 use super::compression::decompress;
 
@@ -99,39 +102,135 @@ impl RunScalars {
     }
 }
 
-/// Write a run without the plans of its versions: the covered part, then its detached values.
+/// The source of the hashes of parts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum PartHashes {
+    /// Those that the state kept since a part last changed.
+    Kept,
+    /// Computed from the values, for whatever checks a state.
+    Computed,
+}
+
+impl PartHashes {
+    /// The hash of the plan of a version, with the hashes of its steps.
+    pub(crate) fn of_plan(self, version: &PlanVersion) -> ContentHash {
+        let hash = || hash_of_bytes(&plan_bytes(version).unwrap_or_default());
+        match self {
+            Self::Kept => version.part_hash.get_or(hash),
+            Self::Computed => hash(),
+        }
+    }
+
+    /// The hash of each leaf of steps.
+    pub(crate) fn of_steps(self, steps: &Steps) -> Vec<ContentHash> {
+        match self {
+            Self::Kept => steps.hashed_leaves(leaf_hash).map(|(_, hash)| hash).collect(),
+            Self::Computed => steps.leaves().map(leaf_hash).collect(),
+        }
+    }
+}
+
+fn hash_of_bytes(bytes: &[u8]) -> ContentHash {
+    ContentHash(content_hash(bytes))
+}
+
+/// The hash of a run without its parts, or of a leaf: it does not cover detached values.
+fn hash_of_payload(payload: &[u8]) -> ContentHash {
+    hash_of_bytes(covered_part(Codec::Detached, payload))
+}
+
+/// The hash of a leaf. If a step cannot be encoded, it is never stored: writing a snapshot fails at
+/// the same step.
+pub(crate) fn leaf_hash(steps: &[StepState]) -> ContentHash {
+    let mut bytes = Vec::new();
+    let _ = encode_leaf_covered(steps, &mut bytes);
+    hash_of_bytes(&bytes)
+}
+
+/// The bytes of a leaf: the covered part, then its detached values.
+///
+/// # Errors
+/// `InvalidData` for a step that is longer than a value may be.
+pub(crate) fn leaf_bytes(steps: &[StepState]) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let values = encode_leaf_covered(steps, &mut bytes)?;
+    bytes.extend_from_slice(&detached_values(&values));
+    Ok(bytes)
+}
+
+fn encode_leaf_covered(steps: &[StepState], out: &mut Vec<u8>) -> io::Result<Vec<NewDetached>> {
+    let (written, values) = detached::collect(|| {
+        put_count(out, steps.len())?;
+        steps.iter().try_for_each(|step| {
+            let begin = out.len();
+            put_unmeasured(out, step)?;
+            if u64::try_from(out.len() - begin)
+                .is_ok_and(|length| length > PAYLOAD_LENGTH_MAX.into())
+            {
+                return Err(invalid("a step is longer than a value may be"));
+            }
+            Ok(())
+        })
+    });
+    written?;
+    out.extend_from_slice(&detached_digests(&values));
+    Ok(values)
+}
+
+/// The bytes of the plan of a version: the plan without its steps, the steps, and their hashes.
+///
+/// # Errors
+/// `InvalidData` for a value that is longer than a value may be.
+pub(crate) fn plan_bytes(version: &PlanVersion) -> io::Result<Vec<u8>> {
+    let (plan, hashes) = (&version.plan, &version.step_hashes);
+    let mut bytes = Vec::with_capacity(plan.step_bytes().len() + HASH_SIZE * hashes.len());
+    put(&mut bytes, &canonical(plan.header()))?;
+    put_count(&mut bytes, plan.len())?;
+    put_bytes(&mut bytes, plan.step_bytes())?;
+    put_count(&mut bytes, HASH_SIZE * hashes.len())?;
+    hashes.iter().for_each(|hash| bytes.extend_from_slice(&hash.0));
+    Ok(bytes)
+}
+
+const HASH_SIZE: usize = 32;
+
+/// Write a run without its parts: the covered part, then its detached values.
 pub(crate) fn encode(run: &Run, out: &mut impl io::Write) -> io::Result<()> {
-    let values = encode_covered(run, out)?;
+    let values = encode_covered(run, PartHashes::Kept, out)?;
     out.write_all(&detached_values(&values))
 }
 
 /// Write the part of a run that its hash covers; returns its detached values.
-pub(crate) fn encode_covered(run: &Run, out: &mut impl io::Write) -> io::Result<Vec<NewDetached>> {
-    let (written, values) = detached::collect(|| encode_values(run, out));
+pub(crate) fn encode_covered(
+    run: &Run,
+    hashes: PartHashes,
+    out: &mut impl io::Write,
+) -> io::Result<Vec<NewDetached>> {
+    let (written, values) = detached::collect(|| encode_values(run, hashes, out));
     written?;
     out.write_all(&detached_digests(&values))?;
     Ok(values)
 }
 
-fn encode_values(run: &Run, out: &mut impl io::Write) -> io::Result<()> {
+fn encode_values(run: &Run, hashes: PartHashes, out: &mut impl io::Write) -> io::Result<()> {
     put(out, &RunScalars::of(run))?;
     put_count(out, run.versions.len())?;
-    run.versions.iter().try_for_each(|version| encode_version(version, out))?;
-    put_many(out, &run.steps)?;
+    run.versions.iter().try_for_each(|version| encode_version(version, hashes, out))?;
+    put_count(out, run.steps.len())?;
+    put_many(out, hashes.of_steps(&run.steps))?;
     put_many(out, &run.barriers)?;
     put_many(out, &run.variables)?;
     put_many(out, &run.questions)?;
     put_many(out, &run.effects)?;
-    put_many(out, run.ready())?;
     put_many(out, &run.capped_tags)?;
     put_count(out, run.lanes.len())?;
-    for (lane, queue) in &run.lanes {
+    run.lanes.iter().try_for_each(|(lane, queue)| {
         put(out, lane)?;
-        put_many(out, queue)?;
-    }
+        encode_queue(queue, out)
+    })?;
     put_many(out, &run.reported)?;
     put_many(out, &run.outcome_unknown)?;
-    put_many(out, &run.dispatched)?;
+    encode_tokens(run, out)?;
     put_many(out, &run.in_flight_by_owner)?;
     put_many(out, &run.in_flight_by_tag)?;
     put_many(out, &run.timers)?;
@@ -143,30 +242,41 @@ fn encode_values(run: &Run, out: &mut impl io::Write) -> io::Result<()> {
     put_many(out, &run.estimates)
 }
 
-/// Read a run without the plans of its versions.
-fn decode(input: &mut Values<'_>) -> io::Result<Run> {
+/// A run without its parts, and what it says about them.
+struct RunHead {
+    run: Run,
+    /// Hashes of the plans of its versions.
+    plans: Vec<ContentHash>,
+    /// Number of its steps.
+    steps: u64,
+    /// Hashes of their leaves.
+    leaves: Vec<ContentHash>,
+}
+
+fn decode(input: &mut Values<'_>) -> io::Result<RunHead> {
     let mut run = input.take::<RunScalars>()?.into_run();
+    let mut plans = Vec::new();
     for _ in 0..input.take::<u64>()? {
-        run.versions.push(decode_version(input)?);
+        let (version, plan) = decode_version(input)?;
+        run.versions.push(version);
+        plans.push(plan);
     }
-    run.steps = input.take_many()?;
+    let (steps, leaves) = (input.take()?, input.take_many()?);
     run.barriers = input.take_many()?;
     run.variables = input.take_many()?;
     run.questions = input.take_many()?;
     run.effects = input.take_many()?;
-    let ready: Vec<_> = input.take_many()?;
     run.capped_tags = input.take_many()?;
     for _ in 0..input.take::<u64>()? {
         let lane = input.take()?;
-        run.lanes.insert(lane, input.take_many()?);
+        run.lanes.insert(lane, decode_queue(input)?);
     }
-    // The queue is encoded twice but stored once in memory.
-    if run.lanes.values().any(Queue::is_empty) || !run.ready().eq(ready) {
-        return Err(invalid("the queue differs from its lanes"));
+    if run.lanes.values().any(Queue::is_empty) {
+        return Err(invalid("a lane of the queue is empty"));
     }
     run.reported = input.take_many()?;
     run.outcome_unknown = input.take_many()?;
-    run.dispatched = input.take_many()?;
+    run.dispatched = undifferenced(input.take()?).map(AttemptToken).collect();
     run.in_flight_by_owner = input.take_many()?;
     run.in_flight_by_tag = input.take_many()?;
     run.timers = input.take_many()?;
@@ -176,7 +286,52 @@ fn decode(input: &mut Values<'_>) -> io::Result<Run> {
     run.counts = input.take_many()?;
     run.plan_verdicts = input.take_many()?;
     run.estimates = input.take_many()?;
-    Ok(run)
+    Ok(RunHead { run, plans, steps, leaves })
+}
+
+/// Write the steps of a lane. Most numbers follow the one before.
+fn encode_queue(queue: &Queue, out: &mut impl io::Write) -> io::Result<()> {
+    put_count(out, queue.len())?;
+    let mut before = 0;
+    queue.iter().try_for_each(|(priority, StepNumber(number))| {
+        put_unmeasured(out, &(priority, difference(&mut before, *number)))
+    })
+}
+
+fn decode_queue(input: &mut Values<'_>) -> io::Result<Queue> {
+    let entries: Vec<(Reverse<i32>, i32)> = input.take()?;
+    let mut before = 0;
+    let number = |difference| sum(&mut before, difference);
+    let (priorities, differences): (Vec<_>, Vec<_>) = entries.into_iter().unzip();
+    Ok(priorities.into_iter().zip(differences.into_iter().map(number)).collect())
+}
+
+/// The difference from the number before, which `before` holds.
+fn difference(before: &mut u32, number: u32) -> i32 {
+    number.wrapping_sub(std::mem::replace(before, number)).cast_signed()
+}
+
+/// The number with this difference from the number before, which `before` holds.
+fn sum(before: &mut u32, difference: i32) -> StepNumber {
+    *before = before.wrapping_add_signed(difference);
+    StepNumber(*before)
+}
+
+/// Write the tokens of all attempts: the distances of ascending numbers.
+fn encode_tokens(run: &Run, out: &mut impl io::Write) -> io::Result<()> {
+    put_count(out, run.dispatched.len())?;
+    let mut before = 0;
+    run.dispatched.iter().try_for_each(|AttemptToken(token)| {
+        put_unmeasured(out, &token.wrapping_sub(std::mem::replace(&mut before, *token)))
+    })
+}
+
+/// The numbers with these distances.
+fn undifferenced(distances: Vec<u64>) -> impl Iterator<Item = u64> {
+    distances.into_iter().scan(0_u64, |number, distance| {
+        *number = number.wrapping_add(distance);
+        Some(*number)
+    })
 }
 
 /// The fields of a version except its plan.
@@ -189,9 +344,15 @@ struct VersionScalars {
     provenance: Option<Provenance>,
     commands: Option<CommandsApproval>,
     step_count: u32,
+    /// Hash of the part that holds its plan.
+    plan: ContentHash,
 }
 
-fn encode_version(version: &PlanVersion, out: &mut impl io::Write) -> io::Result<()> {
+fn encode_version(
+    version: &PlanVersion,
+    hashes: PartHashes,
+    out: &mut impl io::Write,
+) -> io::Result<()> {
     put(
         out,
         &VersionScalars {
@@ -202,74 +363,24 @@ fn encode_version(version: &PlanVersion, out: &mut impl io::Write) -> io::Result
             provenance: version.provenance.clone(),
             commands: version.commands.clone(),
             step_count: version.step_count,
+            plan: hashes.of_plan(version),
         },
     )?;
-    put_many(out, &version.step_hashes)?;
-    put_many(out, &version.numbers)
+    put_count(out, version.numbers.len())?;
+    let mut before = 0;
+    let mut numbers = version.numbers.iter();
+    numbers
+        .try_for_each(|StepNumber(number)| put_unmeasured(out, &difference(&mut before, *number)))
 }
 
-/// The text of a plan in canonical JSON: the plan without its steps, then each step.
-pub(crate) fn plan_text(plan: &CompactPlan) -> io::Result<Vec<u8>> {
-    let mut text = Vec::new();
-    put(&mut text, &canonical(plan.header()))?;
-    put_count(&mut text, plan.len())?;
-    plan.steps().try_for_each(|step| put(&mut text, &canonical(&step.decode())))?;
-    Ok(text)
-}
-
-/// How many steps one thread decodes at a time.
-const STEPS_PER_PIECE: usize = 4096;
-
-/// The plan that a text encodes. Its steps are decoded on all processors.
-fn plan_of(header: &str, steps: &[&str]) -> io::Result<CompactPlan> {
-    let header: Plan = from_json(header)?;
-    if !header.steps.is_empty() {
-        return Err(invalid("the header of a plan contains steps"));
-    }
-    let decoded = |steps: &[&str]| {
-        let mut piece = CompactPlan::default();
-        piece.try_extend(steps.iter().map(|step| from_json::<Step>(step)))?;
-        Ok::<_, io::Error>(piece)
-    };
-    let mut plan = CompactPlan::from(header);
-    for piece in parallel_map(processors(), steps.chunks(STEPS_PER_PIECE).collect(), decoded) {
-        plan.append(&piece?);
-    }
-    plan.shrink_to_fit();
-    Ok(plan)
-}
-
-fn processors() -> NonZeroUsize {
-    available_parallelism().unwrap_or(NonZeroUsize::MIN)
-}
-
-/// An empty list of steps in a plan's canonical text.
-const NO_STEPS: &str = r#""steps":[]"#;
-
-/// The hash of a plan, from the parts of its text: much cheaper than encoding the plan again.
-/// `None` if the position of the steps is ambiguous.
-fn hash_of_text(header: &str, steps: &[&str]) -> Option<ContentHash> {
-    let (before, after) = header.split_once(NO_STEPS)?;
-    if after.contains(NO_STEPS) {
-        return None;
-    }
-    let mut text = ContentHasher::default();
-    text.update(before.as_bytes());
-    text.update(b"\"steps\":[");
-    for (at, step) in steps.iter().enumerate() {
-        text.update(if at == 0 { b"" } else { b"," });
-        text.update(step.as_bytes());
-    }
-    text.update(b"]");
-    text.update(after.as_bytes());
-    Some(ContentHash(text.finish()))
-}
-
-/// A version without its plan, which is added later.
-fn decode_version(input: &mut Values<'_>) -> io::Result<PlanVersion> {
-    let VersionScalars { hash, reason, review, note, provenance, commands, step_count } =
+/// A version without its plan, which is added later, and the hash of the part that holds it.
+fn decode_version(input: &mut Values<'_>) -> io::Result<(PlanVersion, ContentHash)> {
+    let VersionScalars { hash, reason, review, note, provenance, commands, step_count, plan } =
         input.take()?;
-    Ok(PlanVersion {
+    let mut before = 0;
+    let differences: Vec<i32> = input.take()?;
+    let numbers = differences.into_iter().map(|difference| sum(&mut before, difference)).collect();
+    let version = PlanVersion {
         hash,
         reason,
         review,
@@ -277,116 +388,193 @@ fn decode_version(input: &mut Values<'_>) -> io::Result<PlanVersion> {
         provenance,
         commands,
         plan: Arc::default(),
-        step_hashes: input.take()?,
-        numbers: input.take()?,
+        step_hashes: Arc::default(),
+        numbers,
         step_count,
-    })
-}
-
-/// The plan of a version, and whether it has the version's hash.
-struct UnpackedPlan {
-    plan: Arc<CompactPlan>,
-    has_own_hash: bool,
-}
-
-fn unpack_plan(packed: &PackedPlan) -> io::Result<UnpackedPlan> {
-    if let Some(plan) = packed.plan.get() {
-        return Ok(UnpackedPlan { plan: Arc::clone(plan), has_own_hash: true });
-    }
-    let text = decompress(&packed.bytes)?;
-    let mut input = Values::new(&text);
-    let (header, steps) = input.take::<(&str, Vec<&str>)>()?;
-    expect_end(&mut input)?;
-    let (hash, count) = packed.key;
-    if u64::try_from(steps.len()) != Ok(count) {
-        return Err(invalid("a plan lacks steps, or has too many"));
-    }
-    let plan = plan_of(header, &steps)?;
-    // Text with this hash is the text of the plan with this hash.
-    let has_own_hash =
-        hash_of_text(header, &steps) == Some(hash) || plan_hash(&plan.decode()) == hash;
-    Ok(UnpackedPlan { plan: Arc::new(plan), has_own_hash })
-}
-
-/// Give a version its plan. A version lacks steps only in the middle of a batch, and then the hash
-/// is not that of its plan.
-fn set_plan(
-    version: &mut PlanVersion,
-    packed: &PackedPlan,
-    unpacked: UnpackedPlan,
-) -> io::Result<()> {
-    let steps = version.step_hashes.len();
-    if packed.key != (version.hash, u64::try_from(steps).unwrap_or(u64::MAX)) {
-        return Err(invalid("a version has no plan"));
-    }
-    let is_complete = u32::try_from(steps).unwrap_or(u32::MAX) == version.step_count;
-    if is_complete && !unpacked.has_own_hash {
-        return Err(invalid("a plan differs from its hash"));
-    }
-    version.plan = match unpacked {
-        UnpackedPlan { plan, has_own_hash: true } => Arc::clone(packed.plan.get_or_init(|| plan)),
-        UnpackedPlan { plan, .. } => plan,
+        part_hash: plan.into(),
     };
-    Ok(())
+    Ok((version, plan))
+}
+
+/// Decompress bytes and check their hash.
+fn with_hash(
+    packed: &[u8],
+    hash: ContentHash,
+    hash_of: impl Fn(&[u8]) -> ContentHash,
+) -> io::Result<Vec<u8>> {
+    let bytes = decompress(packed)?;
+    if hash_of(&bytes) == hash || mutant!(RunHashUnchecked) {
+        return Ok(bytes);
+    }
+    Err(invalid("its bytes do not have its hash"))
 }
 
 /// Whether the bytes of a run have the run's hash.
 pub(crate) fn has_own_hash(packed: &PackedRun) -> bool {
-    decompress(&packed.bytes).is_ok_and(|bytes| has_hash(packed, &bytes))
+    with_hash(&packed.bytes, packed.hash, hash_of_payload).is_ok()
 }
 
-fn has_hash(packed: &PackedRun, bytes: &[u8]) -> bool {
-    ContentHash(content_hash(covered_part(Codec::Detached, bytes))) == packed.hash
+/// Whether the bytes of a leaf have its hash.
+pub(crate) fn is_intact_leaf(part: &PackedPart) -> bool {
+    with_hash(&part.bytes, part.hash, hash_of_payload).is_ok()
 }
 
-/// The plans of a run with at least this many bytes are decoded in a separate thread.
-const LARGE_PLANS: usize = 256 << 10;
+/// Whether the bytes of a plan have its hash.
+pub(crate) fn is_intact_plan(part: &PackedPart) -> bool {
+    with_hash(&part.bytes, part.hash, hash_of_bytes).is_ok()
+}
+
+/// A run and its parts are unpacked on all processors if they have at least this many bytes.
+const LARGE: usize = 256 << 10;
+
+/// How many leaves one thread unpacks at a time.
+const LEAVES_PER_PIECE: usize = 128;
+
+/// A piece of the work to unpack a run, and its result.
+#[derive(Clone, Copy)]
+enum Piece<'a> {
+    Head(&'a PackedRun),
+    Plan(&'a PackedPart),
+    Leaves(&'a [Arc<PackedPart>]),
+}
+
+enum Unpacked {
+    Head(Box<RunHead>),
+    Plan(UnpackedPlan),
+    Leaves(Vec<Vec<StepState>>),
+}
 
 /// Decode a packed run.
 ///
 /// # Errors
 /// The reason why the bytes do not encode the run with this hash.
 pub(crate) fn unpack(packed: &PackedRun) -> Result<Run, String> {
-    let unpack_plans =
-        || packed.plans.iter().map(|plan| unpack_plan(plan)).collect::<io::Result<Vec<_>>>();
-    let missing = packed.plans.iter().filter(|plan| plan.plan.get().is_none());
-    let (run, plans) = if missing.map(|plan| plan.bytes.len()).sum::<usize>() < LARGE_PLANS {
-        (unpack_run(packed), unpack_plans())
-    } else {
-        std::thread::scope(|scope| {
-            let plans = scope.spawn(unpack_plans);
-            (unpack_run(packed), plans.join().unwrap_or_else(|panic| resume_unwind(panic)))
-        })
-    };
-    let (mut run, plans) = (run?, plans.map_err(|error| error.to_string())?);
-    let mut plans = packed.plans.iter().zip(plans);
-    for version in &mut run.versions {
-        let (packed, unpacked) = plans.next().ok_or("a version has no plan")?;
-        set_plan(version, packed, unpacked).map_err(|error| error.to_string())?;
+    let mut pieces = vec![Piece::Head(packed)];
+    pieces.extend(packed.plans.iter().map(|part| Piece::Plan(part)));
+    pieces.extend(packed.leaves.chunks(LEAVES_PER_PIECE).map(Piece::Leaves));
+    let missing = packed.plans.iter().filter(|part| part.plan.get().is_none());
+    let parts = missing.chain(&packed.leaves).map(|part| part.bytes.len());
+    let size = parts.sum::<usize>().saturating_add(packed.bytes.len());
+    let jobs = if size < LARGE { NonZeroUsize::MIN } else { processors() };
+    let (mut head, mut plans, mut leaves) = (None, Vec::new(), Vec::new());
+    for unpacked in parallel_map(jobs, pieces, unpack_piece) {
+        match unpacked? {
+            Unpacked::Head(unpacked) => head = Some(*unpacked),
+            Unpacked::Plan(plan) => plans.push(plan),
+            Unpacked::Leaves(some) => leaves.extend(some),
+        }
     }
-    let active = usize::try_from(run.active).ok().and_then(|active| active.checked_sub(1));
-    match active.and_then(|active| packed.plans.get(active)) {
-        Some(plan) => run.relink(&plan.links),
-        None => run.relink(&OnceLock::new()),
-    }
+    let run = assemble(packed, head.ok_or("it has no head")?, plans, leaves)?;
     if RunOverview::of(&run) != packed.overview && !mutant!(RunOverviewUnchecked) {
         return Err("its overview differs from its content".to_owned());
     }
     Ok(run)
 }
 
-/// Decode a packed run without the plans of its versions.
-fn unpack_run(packed: &PackedRun) -> Result<Run, String> {
-    let bytes = decompress(&packed.bytes).map_err(|error| error.to_string())?;
-    if !has_hash(packed, &bytes) && !mutant!(RunHashUnchecked) {
-        return Err("its bytes do not have its hash".to_owned());
+fn processors() -> NonZeroUsize {
+    available_parallelism().unwrap_or(NonZeroUsize::MIN)
+}
+
+/// A run with its parts, after a check that they are those that it names.
+fn assemble(
+    packed: &PackedRun,
+    head: RunHead,
+    plans: Vec<UnpackedPlan>,
+    leaves: Vec<Vec<StepState>>,
+) -> Result<Run, String> {
+    let RunHead { mut run, plans: plan_hashes, steps, leaves: leaf_hashes } = head;
+    let are_own = |parts: &[Arc<PackedPart>], hashes: &[ContentHash]| {
+        parts.iter().map(|part| &part.hash).eq(hashes)
+    };
+    if !are_own(&packed.plans, &plan_hashes) {
+        return Err("a version has another plan".to_owned());
     }
-    let parts = read_detached(&bytes).ok_or("its detached values do not have their digests")?;
+    if !are_own(&packed.leaves, &leaf_hashes) {
+        return Err("its steps are in other leaves".to_owned());
+    }
+    for (version, UnpackedPlan { plan, step_hashes }) in run.versions.iter_mut().zip(plans) {
+        (version.plan, version.step_hashes) = (plan, step_hashes);
+    }
+    let fit = leaves.into_iter().zip(leaf_hashes);
+    let fit = fit.fold(true, |fit, (leaf, hash)| fit & run.steps.push_leaf(leaf, hash));
+    if !fit || u64::try_from(run.steps.len()) != Ok(steps) {
+        return Err("a leaf lacks steps, or has too many".to_owned());
+    }
+    let active = usize::try_from(run.active).ok().and_then(|active| active.checked_sub(1));
+    match active.and_then(|active| packed.plans.get(active)) {
+        Some(plan) => run.relink(&plan.links),
+        None => run.relink(&OnceLock::new()),
+    }
+    Ok(run)
+}
+
+fn unpack_piece(piece: Piece<'_>) -> Result<Unpacked, String> {
+    match piece {
+        Piece::Head(packed) => unpack_head(packed).map(|head| Unpacked::Head(Box::new(head))),
+        Piece::Plan(part) => unpack_plan(part).map(Unpacked::Plan),
+        Piece::Leaves(parts) => {
+            let leaves = parts.iter().map(|part| unpack_leaf(part)).collect::<Result<_, _>>();
+            leaves.map(Unpacked::Leaves)
+        }
+    }
+}
+
+fn unpack_head(packed: &PackedRun) -> Result<RunHead, String> {
+    let bytes = with_hash(&packed.bytes, packed.hash, hash_of_payload);
+    let bytes = bytes.map_err(|error| error.to_string())?;
+    decode_payload(&bytes, decode)
+}
+
+fn unpack_leaf(part: &PackedPart) -> Result<Vec<StepState>, String> {
+    let bytes = with_hash(&part.bytes, part.hash, hash_of_payload);
+    let bytes = bytes.map_err(|error| format!("a leaf of its steps: {error}"))?;
+    decode_payload(&bytes, decode_leaf)
+}
+
+fn decode_leaf(input: &mut Values<'_>) -> io::Result<Vec<StepState>> {
+    input.take()
+}
+
+/// Decode bytes with detached values to their end.
+fn decode_payload<T>(
+    bytes: &[u8],
+    decode: impl FnOnce(&mut Values<'_>) -> io::Result<T>,
+) -> Result<T, String> {
+    let parts = read_detached(bytes).ok_or("its detached values do not have their digests")?;
     detached::decode_parts(&parts, |body| {
         let mut input = Values::new(body);
-        let run = decode(&mut input).and_then(|run| expect_end(&mut input).map(|()| run));
-        run.map_err(|error| error.to_string())
+        let value = decode(&mut input).and_then(|value| expect_end(&mut input).map(|()| value));
+        value.map_err(|error| error.to_string())
     })
+}
+
+fn unpack_plan(part: &PackedPart) -> Result<UnpackedPlan, String> {
+    if let Some(plan) = part.plan.get() {
+        return Ok(plan.clone());
+    }
+    let bytes = with_hash(&part.bytes, part.hash, hash_of_bytes);
+    let plan =
+        bytes.and_then(|bytes| plan_of(&bytes)).map_err(|error| format!("a plan: {error}"))?;
+    Ok(part.plan.get_or_init(|| plan).clone())
+}
+
+/// The plan that these bytes encode, and the hashes of its steps.
+fn plan_of(bytes: &[u8]) -> io::Result<UnpackedPlan> {
+    let mut input = Values::new(bytes);
+    let (header, count, steps, hashes): (&str, u64, &[u8], &[u8]) = input.take()?;
+    expect_end(&mut input)?;
+    let header: Plan = serde_json::from_str(header).map_err(|error| invalid(&error.to_string()))?;
+    if !header.steps.is_empty() {
+        return Err(invalid("its header contains steps"));
+    }
+    let (hashes, rest) = hashes.as_chunks::<HASH_SIZE>();
+    if !rest.is_empty() || u64::try_from(hashes.len()) != Ok(count) {
+        return Err(invalid("it lacks hashes of steps, or has too many"));
+    }
+    let step_hashes: Vec<ContentHash> = hashes.iter().copied().map(ContentHash).collect();
+    let plan = CompactPlan::of_parts(header, steps.to_vec(), step_hashes.len());
+    let plan = plan.ok_or_else(|| invalid("it lacks steps, or has too many"))?;
+    Ok(UnpackedPlan { plan: plan.into(), step_hashes: step_hashes.into() })
 }
 
 pub(crate) fn expect_end(input: &mut Values<'_>) -> io::Result<()> {
@@ -394,7 +582,13 @@ pub(crate) fn expect_end(input: &mut Values<'_>) -> io::Result<()> {
 }
 
 pub(crate) fn put_count(out: &mut impl io::Write, count: usize) -> io::Result<()> {
-    put(out, &u64::try_from(count).map_err(io::Error::other)?)
+    put_unmeasured(out, &u64::try_from(count).map_err(io::Error::other)?)
+}
+
+/// Write bytes: their length, then the bytes.
+pub(crate) fn put_bytes(out: &mut impl io::Write, bytes: &[u8]) -> io::Result<()> {
+    put_count(out, bytes.len())?;
+    out.write_all(bytes)
 }
 
 /// Write a collection: its length, then each item.
@@ -407,133 +601,179 @@ where
     items.try_for_each(|item| put(out, &item))
 }
 
-fn from_json<T: DeserializeOwned>(text: &str) -> io::Result<T> {
-    serde_json::from_str(text).map_err(|error| invalid(&error.to_string()))
-}
-
 pub(crate) fn invalid(what: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, what)
 }
 
 #[cfg(test)]
 mod tests {
-    use std::cmp::Reverse;
     use std::collections::BTreeSet;
 
     use super::*;
+    use crate::ledger::codec::hash::plan_draft;
     use crate::ledger::snapshot::compression::compress;
-    use crate::plan::StepNumber;
+    use crate::plan::{KeptHash, Step};
 
-    fn parts(json: &str) -> (Plan, String, Vec<String>) {
-        let plan: Plan = serde_json::from_str(json).unwrap();
-        let header = canonical(&Plan { steps: Vec::new(), ..plan.clone() });
-        let steps = plan.steps.iter().map(canonical).collect();
-        (plan, header, steps)
-    }
-
-    fn hash(header: &str, steps: &[String]) -> Option<ContentHash> {
-        hash_of_text(header, &steps.iter().map(String::as_str).collect::<Vec<_>>())
-    }
-
-    /// Goal: the hash of the parts is that of the plan, or none where it is ambiguous.
-    #[test]
-    fn hash_of_text_parts_is_the_hash_of_the_plan() {
-        for (json, is_plain) in [
-            (r#"{"steps": []}"#, true),
-            (r#"{"steps": [{"id": "a"}]}"#, true),
-            (
-                r#"{"title": "\"steps\":[]", "steps": [{"id": "a"}, {"id": "b", "title": "\u00f6"}]}"#,
-                true,
-            ),
-            (r#"{"extra": {"steps": [1]}, "steps": [{"id": "a"}]}"#, true),
-            (r#"{"extra": {"steps": []}, "steps": [{"id": "a"}]}"#, false),
-            (r#"{"extra": {"steps": []}, "steps": []}"#, false),
-        ] {
-            let (plan, header, steps) = parts(json);
-            assert_eq!(hash(&header, &steps), is_plain.then(|| plan_hash(&plan)), "{json}");
-        }
-    }
-
-    /// Goal: parts of another plan are rejected, even if their concatenation equals the text of
-    /// this plan.
-    #[test]
-    fn parts_of_another_plan_with_the_same_text_are_rejected() {
-        let (plan, _, steps) = parts(r#"{"extra": {"steps": [7]}, "steps": [{"id": "a"}]}"#);
-        let header = format!(r#"{{"extra":{{"steps":[]}},"steps":[{}]}}"#, steps[0]);
-        assert_eq!(hash(&header, &["7".to_owned()]), Some(plan_hash(&plan)), "the texts are equal");
-        assert!(plan_of(&header, &[]).is_err());
-        let step = steps[0].as_str();
-        let twice = format!("{step},{step}");
-        assert!(plan_of(r#"{"steps":[]}"#, &[&twice]).is_err());
-    }
-
-    /// Goal: the text of a plan has all steps of its version. Story: only a text with the expected
-    /// number of steps was compared with the version's hash, so a shorter text was accepted.
-    #[test]
-    fn plan_text_with_other_steps_than_its_version_is_rejected() {
+    fn plan(ids: &[&str]) -> Plan {
         let step = |id: &&str| Step { id: (*id).to_owned(), ..Step::default() };
-        let plan = |ids: &[&str]| Plan { steps: ids.iter().map(step).collect(), ..Plan::default() };
-        let hash = plan_hash(&plan(&["a", "b"]));
-        let mut run = Run::new(RunId(1), "run", RunPolicy::default(), 1);
-        run.versions.push(PlanVersion {
-            hash,
+        Plan { steps: ids.iter().map(step).collect(), ..Plan::default() }
+    }
+
+    fn version(ids: &[&str]) -> PlanVersion {
+        let draft = plan_draft(&plan(ids)).unwrap();
+        PlanVersion {
+            hash: draft.hash,
             reason: String::new(),
             review: None,
             note: String::new(),
             provenance: None,
             commands: None,
-            plan: Arc::default(),
-            step_hashes: vec![ContentHash::default(); 2],
-            numbers: Vec::new(),
-            step_count: 2,
-        });
-        let mut bytes = Vec::new();
-        encode(&run, &mut bytes).unwrap();
-        let unpacked = |ids: &[&str]| {
-            let text = plan_text(&plan(ids).into()).unwrap();
-            let text = PackedPlan::new((hash, 2), compress(&text).unwrap());
-            let packed = PackedRun {
-                overview: RunOverview::of(&run),
-                hash: ContentHash(content_hash(covered_part(Codec::Detached, &bytes))),
-                bytes: compress(&bytes).unwrap(),
-                plans: vec![Arc::new(text)],
-                unpack,
-            };
-            unpack(&packed).map(|run| run.versions[0].plan.decode())
-        };
-        assert_eq!(unpacked(&["a", "b"]), Ok(plan(&["a", "b"])));
-        for other in [&[][..], &["a"], &["a", "b", "c"], &["b", "a"]] {
-            assert!(unpacked(other).is_err(), "{other:?}");
+            plan: Arc::new(plan(ids).into()),
+            step_hashes: Arc::new(draft.steps.iter().map(|step| step.hash).collect()),
+            numbers: (1..).zip(ids).map(|(number, _)| StepNumber(number)).collect(),
+            step_count: u32::try_from(ids.len()).unwrap(),
+            part_hash: KeptHash::default(),
         }
     }
 
-    /// Goal: a run with a queue that differs from its lanes is rejected.
-    #[test]
-    fn queue_that_differs_from_its_lanes_is_rejected() {
+    /// A run with a version of two steps and more than one leaf.
+    fn run() -> Run {
         let mut run = Run::new(RunId(1), "run", RunPolicy::default(), 1);
-        let (key, other) = ((Reverse(7777), StepNumber(1)), (Reverse(7777), StepNumber(2)));
-        run.lanes.insert((None, BTreeSet::new()), BTreeSet::from([key]));
-        let bytes_of = |value: &(Reverse<i32>, StepNumber)| {
+        run.versions.push(version(&["a", "b"]));
+        (0..70).for_each(|id| run.steps.push(StepState::new(&format!("s{id}"))));
+        run
+    }
+
+    fn part(bytes: &[u8], hash: ContentHash) -> Arc<PackedPart> {
+        Arc::new(PackedPart::new(hash, compress(bytes).unwrap()))
+    }
+
+    fn leaf(steps: &[StepState]) -> Arc<PackedPart> {
+        part(&leaf_bytes(steps).unwrap(), leaf_hash(steps))
+    }
+
+    fn packed(run: &Run) -> PackedRun {
+        let mut bytes = Vec::new();
+        encode(run, &mut bytes).unwrap();
+        let plan = |version: &PlanVersion| {
+            part(&plan_bytes(version).unwrap(), PartHashes::Computed.of_plan(version))
+        };
+        PackedRun {
+            overview: RunOverview::of(run),
+            hash: hash_of_payload(&bytes),
+            bytes: compress(&bytes).unwrap(),
+            plans: run.versions.iter().map(plan).collect(),
+            leaves: run.steps.leaves().map(leaf).collect(),
+            unpack,
+        }
+    }
+
+    /// Goal: a run comes back from its head and its parts as it was.
+    #[test]
+    fn run_comes_back_from_its_parts() {
+        let run = run();
+        let packed = packed(&run);
+        assert_eq!(packed.leaves.len(), 2);
+        let back = unpack(&packed).unwrap();
+        assert_eq!(back.steps, run.steps);
+        let (own, other) = (&back.versions[0], &run.versions[0]);
+        assert_eq!(
+            (&own.plan, &own.step_hashes, &own.numbers),
+            (&other.plan, &other.step_hashes, &other.numbers)
+        );
+        let mut again = Vec::new();
+        encode(&back, &mut again).unwrap();
+        assert_eq!(hash_of_payload(&again), packed.hash);
+    }
+
+    /// Goal: a run is never put together from parts of another one, from too few, or in another
+    /// order, even if each part has its hash.
+    #[test]
+    fn run_with_other_parts_is_rejected() {
+        type Change = fn(&mut PackedRun, Arc<PackedPart>);
+        let run = run();
+        let other = part(&plan_bytes(&version(&["a"])).unwrap(), {
+            PartHashes::Computed.of_plan(&version(&["a"]))
+        });
+        let changes: [Change; 6] = [
+            |packed, _| drop(packed.leaves.pop()),
+            |packed, _| packed.leaves.swap(0, 1),
+            |packed, _| packed.leaves.push(Arc::clone(&packed.leaves[1])),
+            |packed, _| packed.leaves[0] = leaf(&vec![StepState::new("x"); 64]),
+            |packed, other| packed.plans[0] = other,
+            |packed, other| packed.plans.push(other),
+        ];
+        for (at, change) in changes.into_iter().enumerate() {
+            let mut packed = packed(&run);
+            change(&mut packed, Arc::clone(&other));
+            assert!(unpack(&packed).is_err(), "{at}");
+        }
+    }
+
+    /// Goal: a part with another content than its hash says is rejected: a damaged leaf never reads
+    /// as steps that are absent.
+    #[test]
+    fn part_with_another_content_than_its_hash_is_rejected() {
+        let run = run();
+        let mut packed = packed(&run);
+        let [first, second] = [0, 1].map(|at| Arc::clone(&packed.leaves[at]));
+        packed.leaves[0] = Arc::new(PackedPart::new(first.hash, second.bytes.clone()));
+        assert!(unpack(&packed).unwrap_err().contains("leaf"));
+        packed.leaves[0] = first;
+        let plan = plan_bytes(&version(&["b", "a"])).unwrap();
+        packed.plans[0] = part(&plan, packed.plans[0].hash);
+        assert!(unpack(&packed).unwrap_err().contains("plan"));
+    }
+
+    /// Goal: the bytes of a plan have as many steps and hashes as they say.
+    #[test]
+    fn plan_with_other_steps_than_it_says_is_rejected() {
+        let version = version(&["a", "b"]);
+        let bytes = |count: usize, steps: &[u8], hashes: usize| {
             let mut bytes = Vec::new();
-            put(&mut bytes, value).unwrap();
+            put(&mut bytes, &canonical(version.plan.header())).unwrap();
+            put_count(&mut bytes, count).unwrap();
+            put_bytes(&mut bytes, steps).unwrap();
+            put_bytes(&mut bytes, &vec![7; hashes]).unwrap();
             bytes
         };
+        let steps = version.plan.step_bytes();
+        assert!(plan_of(&bytes(2, steps, 64)).is_ok());
+        for (count, steps, hashes) in [
+            (1, steps, 32),
+            (3, steps, 96),
+            (2, steps, 32),
+            (2, steps, 65),
+            (2, &steps[1..], 64),
+            (2, &steps[..steps.len() - 1], 64),
+        ] {
+            assert!(plan_of(&bytes(count, steps, hashes)).is_err(), "{count} {hashes}");
+        }
+    }
+
+    /// Goal: numbers of every order come back from their differences.
+    #[test]
+    fn numbers_come_back_from_their_differences() {
+        let numbers = [1, 2, 3, u32::MAX, 0, 7, 1 << 31, 5, u32::MAX - 1];
+        let (mut before, mut after) = (0, 0);
+        for number in numbers {
+            assert_eq!(sum(&mut after, difference(&mut before, number)), StepNumber(number));
+        }
+    }
+
+    /// Goal: a run with an empty lane is rejected.
+    #[test]
+    fn empty_lane_is_rejected() {
+        let mut run = Run::new(RunId(1), "run", RunPolicy::default(), 1);
+        let entries = [9, 4].map(|priority| (Reverse(priority), StepNumber(70)));
+        run.lanes.insert((None, BTreeSet::new()), entries.into());
         let encoded = |run: &Run| {
             let mut bytes = Vec::new();
             encode(run, &mut bytes).unwrap();
             bytes
         };
-        let bytes = encoded(&run);
-        assert!(decode(&mut Values::new(&bytes)).unwrap().ready().eq([key]));
-        let (one, two) = (bytes_of(&key), bytes_of(&other));
-        let places = bytes.windows(one.len()).enumerate().filter(|(_, window)| *window == one);
-        let places: Vec<usize> = places.map(|(place, _)| place).collect();
-        assert_eq!(places.len(), 2);
-        for place in places {
-            let mut forged = bytes.clone();
-            forged.splice(place..place + one.len(), two.clone());
-            assert!(decode(&mut Values::new(&forged)).is_err());
-        }
+        let back = decode(&mut Values::new(&encoded(&run))).unwrap().run;
+        assert_eq!(back.lanes, run.lanes);
         run.lanes.insert((Some("x".to_owned()), BTreeSet::new()), BTreeSet::new());
         assert!(decode(&mut Values::new(&encoded(&run))).is_err());
     }

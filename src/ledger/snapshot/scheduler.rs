@@ -2,6 +2,9 @@
 //! two of them, delta snapshots as long as they are small compared to the records that need not be
 //! folded because of them.
 //!
+//! The writer keeps the state of the last snapshot and those that later ones are based on, so that a
+//! snapshot costs the records and the leaves that changed since the last one.
+//!
 //! Invariants:
 //! - An error here becomes a warning. No command fails because of a snapshot, and with
 //!   [`BackgroundWork::Thread`] no command waits for one.
@@ -25,7 +28,7 @@ use crate::ledger::projection::Projection as _;
 
 use super::intervals::SnapshotIntervals;
 use super::retention::remove_old_snapshots;
-use super::store::{SnapshotLock, Validation, make, names};
+use super::store::{KeptStates, SnapshotLock, names};
 
 /// The next delta snapshot is skipped if the file of the newest one has more than this many bytes
 /// for each record of its span: about the size of the records themselves.
@@ -57,6 +60,7 @@ struct SnapshotWriter {
     intervals: SnapshotIntervals,
     results: Arc<Mutex<SnapshotResults>>,
     lock: SnapshotLock,
+    kept: Arc<Mutex<KeptStates>>,
 }
 
 /// Notes and warnings that have not been collected.
@@ -103,6 +107,7 @@ impl SnapshotScheduler {
                 intervals: SnapshotIntervals::new(full),
                 results: Arc::default(),
                 lock: SnapshotLock::default(),
+                kept: Arc::default(),
             },
             background_work: environment.background_work,
             trigger: if every.is_some() {
@@ -209,10 +214,11 @@ impl SnapshotWriter {
             names.iter().filter(is_base).cloned()
         };
         let bases: Vec<_> = self.intervals.bases(seq).flat_map(at).collect();
-        // Full validation would decompress every run of the ledger.
-        let validation = Validation::Deferred;
-        let (_, note, ignored) =
-            make::<State>(&*self.storage, &reader, seq, validation, &bases, &guard)?;
+        // The states are valid after a panic, too: a fold that failed left none.
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_base = self.intervals.is_base(seq);
+        let (note, ignored) = kept.make(&*self.storage, &reader, seq, &bases, is_base, &guard)?;
+        drop(kept);
         let mut results = self.results();
         results.notes.push(note);
         results.warn_all(&ignored);

@@ -2,13 +2,15 @@
 //! projection.
 //!
 //! A body holds the differences from its base, or from the empty state. Values that are not part of a
-//! run come first; plans and runs follow, each compressed by itself, so that a reader decompresses
-//! only the runs that it needs.
+//! run come first. The parts of runs (plans, leaves of steps) follow, and then the runs, which name
+//! their parts: a run that changed costs its head and the leaves that changed. Each part and each run
+//! is compressed by itself, so that a reader decompresses only the runs that it needs.
 //!
 //! Invariants:
 //! - Invalid bytes are an error, never a panic, and no count or length in them is trusted before that
 //!   much has been read.
-//! - A run that was not decompressed is written as it was read, or omitted where the base has it.
+//! - A run or a part that was not decompressed is written as it was read, or omitted where the base
+//!   has it.
 //! - The state hash alone proves that the result is the right state; decoding the body proves
 //!   nothing.
 
@@ -20,16 +22,18 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::plan::{
-    ContentHash, PackedPlan, PackedRun, PlanKey, PlanVersion, RunId, RunOverview, State, StoredRun,
+    ContentHash, PackedPart, PackedRun, PlanVersion, Run, RunId, RunOverview, State, StepState,
+    StoredRun,
 };
 
+use crate::ledger::codec::hash::plan_hash;
 use crate::ledger::codec::values::{Values, put};
 use crate::ledger::projection::{
     Projection, ProjectionOwner, RecordedEvent, apply_owned_record, apply_record,
 };
 
 use super::compression::compress;
-use super::run_body::{self, expect_end, invalid, plan_text, put_count, put_many};
+use super::run_body::{self, PartHashes, expect_end, invalid, put_bytes, put_count, put_many};
 use super::state_hash::{run_hash, state_hash};
 
 /// The size of the write buffer. Values are only a few bytes each.
@@ -40,12 +44,16 @@ fn encode(state: &State, base: &State, out: &mut dyn io::Write) -> io::Result<()
     let out = &mut io::BufWriter::with_capacity(PIECE, out);
     encode_values(state, base, out)?;
     let entries = changed_runs(state, base);
-    let indexes = encode_plans(&entries, base, out)?;
+    let indexes = encode_parts(&entries, base, out)?;
     put_many(out, removed_keys(base.runs.keys(), |id| state.runs.contains_key(id)))?;
     put_count(out, entries.len())?;
     for RunEntry { id, hash, overview, form } in entries {
-        let index_of = |key| indexes.get(&key).copied().unwrap_or_default();
-        put(out, &(id, hash, overview, plan_keys(&form).map(index_of).collect::<Vec<u32>>()))?;
+        let indexes_of = |hashes: Vec<ContentHash>| {
+            let index = |hash| indexes.get(&hash).copied().unwrap_or_default();
+            hashes.into_iter().map(index).collect::<Vec<u32>>()
+        };
+        let [plans, leaves] = [plan_hashes(&form), leaf_hashes(&form)].map(indexes_of);
+        put(out, &(id, hash, overview, plans, leaves))?;
         match form {
             StoredRun::Packed(packed) => {
                 // The bytes may not have been validated since they were read.
@@ -94,9 +102,22 @@ where
     K: Ord + Serialize,
     V: PartialEq + Serialize,
 {
-    put_many(out, removed_keys(base.keys(), |key| map.contains_key(key)))?;
-    let is_changed = |(key, value): &(&K, &V)| base.get(key) != Some(value);
-    put_many(out, map.iter().filter(is_changed).collect::<Vec<_>>())
+    let (mut removed, mut changed) = (Vec::new(), Vec::new());
+    let mut entries = map.iter().peekable();
+    for (key, before) in base {
+        // Both maps are in order, so that no key needs to be looked up.
+        while let Some(added) = entries.next_if(|(own, _)| *own < key) {
+            changed.push(added);
+        }
+        match entries.next_if(|(own, _)| *own == key) {
+            None => removed.push(key),
+            Some((_, value)) if value == before => {}
+            Some(entry) => changed.push(entry),
+        }
+    }
+    changed.extend(entries);
+    put_many(out, removed)?;
+    put_many(out, changed)
 }
 
 fn take_changes<'a, K, V>(input: &mut Values<'a>, map: &mut BTreeMap<K, V>) -> io::Result<()>
@@ -140,53 +161,92 @@ fn changed_runs<'a>(state: &'a State, base: &State) -> Vec<RunEntry<'a>> {
     run_entries(state).filter(is_changed).collect()
 }
 
-fn plan_key(version: &PlanVersion) -> PlanKey {
-    (version.hash, u64::try_from(version.step_hashes.len()).unwrap_or(u64::MAX))
+/// A part of a run to be written.
+enum PartForm<'a> {
+    PackedPlan(&'a PackedPart),
+    PackedLeaf(&'a PackedPart),
+    Plan(&'a PlanVersion),
+    Leaf(&'a [StepState]),
+}
+
+impl PartForm<'_> {
+    fn packed(&self) -> io::Result<Cow<'_, [u8]>> {
+        match self {
+            // As for runs: the bytes may not have been validated since they were read.
+            Self::PackedPlan(part) if !run_body::is_intact_plan(part) => {
+                Err(invalid("the bytes of a plan do not have its hash"))
+            }
+            Self::PackedLeaf(part) if !run_body::is_intact_leaf(part) => {
+                Err(invalid("the bytes of a leaf do not have its hash"))
+            }
+            Self::PackedPlan(part) | Self::PackedLeaf(part) => Ok(Cow::Borrowed(&part.bytes)),
+            Self::Plan(version) => {
+                Ok(Cow::Owned(compress(&run_body::plan_bytes(version)?)?.into()))
+            }
+            Self::Leaf(steps) => Ok(Cow::Owned(compress(&run_body::leaf_bytes(steps)?)?.into())),
+        }
+    }
 }
 
 /// The plans of a run's versions, in order.
-fn plan_keys<'a>(form: &StoredRun<'a>) -> impl Iterator<Item = PlanKey> + use<'a> {
-    let (packed, versions) = match form {
-        StoredRun::Packed(packed) => (packed.plans.as_slice(), [].as_slice()),
-        StoredRun::Unpacked(run) => ([].as_slice(), run.versions.as_slice()),
-    };
-    packed.iter().map(|plan| plan.key).chain(versions.iter().map(plan_key))
+fn plans<'a>(form: &StoredRun<'a>) -> Vec<(ContentHash, PartForm<'a>)> {
+    let of_version = |version| (PartHashes::Kept.of_plan(version), PartForm::Plan(version));
+    match form {
+        StoredRun::Packed(packed) => {
+            packed.plans.iter().map(|part| (part.hash, PartForm::PackedPlan(part))).collect()
+        }
+        StoredRun::Unpacked(run) => run.versions.iter().map(of_version).collect(),
+    }
 }
 
-/// Write every plan of these runs once, and return the index of each.
-fn encode_plans(
+/// The leaves of a run's steps, in order.
+fn leaves<'a>(form: &StoredRun<'a>) -> Vec<(ContentHash, PartForm<'a>)> {
+    match form {
+        StoredRun::Packed(packed) => {
+            packed.leaves.iter().map(|part| (part.hash, PartForm::PackedLeaf(part))).collect()
+        }
+        StoredRun::Unpacked(run) => {
+            let leaves = run.steps.hashed_leaves(run_body::leaf_hash);
+            leaves.map(|(steps, hash)| (hash, PartForm::Leaf(steps))).collect()
+        }
+    }
+}
+
+fn plan_hashes(form: &StoredRun<'_>) -> Vec<ContentHash> {
+    plans(form).into_iter().map(|(hash, _)| hash).collect()
+}
+
+fn leaf_hashes(form: &StoredRun<'_>) -> Vec<ContentHash> {
+    leaves(form).into_iter().map(|(hash, _)| hash).collect()
+}
+
+/// Write every part of these runs once, without its bytes if the base has it, and return the index
+/// of each.
+fn encode_parts(
     entries: &[RunEntry<'_>],
     base: &State,
     out: &mut impl io::Write,
-) -> io::Result<BTreeMap<PlanKey, u32>> {
-    let in_base: BTreeSet<PlanKey> =
-        base.runs.stored().flat_map(|(_, form)| plan_keys(&form)).collect();
-    let (mut indexes, mut plans) = (BTreeMap::new(), Vec::new());
+) -> io::Result<BTreeMap<ContentHash, u32>> {
+    let hashes = |form| [plan_hashes(&form), leaf_hashes(&form)].concat();
+    let in_base: BTreeSet<_> = base.runs.stored().flat_map(|(_, form)| hashes(form)).collect();
+    let (mut indexes, mut parts) = (BTreeMap::new(), Vec::new());
     for entry in entries {
-        for (at, key) in plan_keys(&entry.form).enumerate() {
-            let next = u32::try_from(plans.len()).map_err(io::Error::other)?;
-            if *indexes.entry(key).or_insert(next) == next {
-                plans.push((key, &entry.form, at));
+        for (hash, form) in plans(&entry.form).into_iter().chain(leaves(&entry.form)) {
+            let next = u32::try_from(parts.len()).map_err(io::Error::other)?;
+            if *indexes.entry(hash).or_insert(next) == next {
+                parts.push((hash, form));
             }
         }
     }
-    put_count(out, plans.len())?;
-    for (key, form, at) in plans {
-        put(out, &key)?;
-        if in_base.contains(&key) {
+    put_count(out, parts.len())?;
+    for (hash, form) in parts {
+        put(out, &hash)?;
+        if in_base.contains(&hash) {
             put(out, &None::<&[u8]>)?;
-            continue;
-        }
-        // The tag of `Some`; the text is written in pieces, since it may be longer than one value.
-        put(out, &1_u8)?;
-        match form {
-            StoredRun::Packed(packed) => {
-                put_bytes(out, packed.plans.get(at).map_or(&[], |plan| &plan.bytes))?;
-            }
-            StoredRun::Unpacked(run) => {
-                let text = run.versions.get(at).map(|version| plan_text(&version.plan));
-                put_bytes(out, &compress(&text.transpose()?.unwrap_or_default())?)?;
-            }
+        } else {
+            // The tag of `Some`; the bytes may be longer than one value.
+            put(out, &1_u8)?;
+            put_bytes(out, &form.packed()?)?;
         }
     }
     Ok(indexes)
@@ -198,17 +258,21 @@ fn decode(base: State, input: &mut dyn io::Read) -> io::Result<State> {
     let input = &mut Values::new(&body);
     let mut state = base;
     decode_values(&mut state, input)?;
-    let plans = decode_plans(&state, input)?;
+    let parts = decode_parts(&state, input)?;
     for id in input.take::<Vec<RunId>>()? {
         state.runs.discard(&id);
     }
+    let parts_at = |indexes: Vec<u32>| {
+        let part = |index| parts.get(usize::try_from(index).ok()?).cloned();
+        let parts: Option<Vec<_>> = indexes.into_iter().map(part).collect();
+        parts.ok_or_else(|| invalid("the index of a part is out of range"))
+    };
     for _ in 0..input.take::<u64>()? {
-        let (id, hash, overview, indexes): (_, _, _, Vec<u32>) = input.take()?;
-        let plan = |index| plans.get(usize::try_from(index).ok()?).cloned();
-        let plans: Option<Vec<_>> = indexes.into_iter().map(plan).collect();
-        let plans = plans.ok_or_else(|| invalid("the index of a plan is out of range"))?;
+        let (id, hash, overview, plans, leaves) = input.take()?;
+        let (plans, leaves) = (parts_at(plans)?, parts_at(leaves)?);
         let (bytes, unpack) = (input.take::<&[u8]>()?.into(), run_body::unpack);
-        state.runs.insert_packed(id, PackedRun { overview, hash, bytes, plans, unpack }.into());
+        let packed = PackedRun { overview, hash, bytes, plans, leaves, unpack };
+        state.runs.insert_packed(id, packed.into());
     }
     expect_end(input)?;
     Ok(state)
@@ -230,26 +294,27 @@ fn decode_values(state: &mut State, input: &mut Values<'_>) -> io::Result<()> {
     Ok(())
 }
 
-/// Read the plans of the runs that follow. A plan without a text is taken from the base.
-fn decode_plans(base: &State, input: &mut Values<'_>) -> io::Result<Vec<Arc<PackedPlan>>> {
+/// Read the parts of the runs that follow. A part without bytes is taken from the base.
+fn decode_parts(base: &State, input: &mut Values<'_>) -> io::Result<Vec<Arc<PackedPart>>> {
     let mut in_base = BTreeMap::new();
     for (_, form) in base.runs.stored() {
         if let StoredRun::Packed(packed) = form {
-            in_base.extend(packed.plans.iter().map(|plan| (plan.key, plan)));
+            let parts = packed.plans.iter().chain(&packed.leaves);
+            in_base.extend(parts.map(|part| (part.hash, part)));
         }
     }
-    let mut plans = Vec::new();
+    let mut parts = Vec::new();
     for _ in 0..input.take::<u64>()? {
-        let (key, text): (PlanKey, Option<&[u8]>) = input.take()?;
-        let plan = if let Some(text) = text {
-            Arc::new(PackedPlan::new(key, text.into()))
+        let (hash, bytes): (ContentHash, Option<&[u8]>) = input.take()?;
+        let part = if let Some(bytes) = bytes {
+            Arc::new(PackedPart::new(hash, bytes.into()))
         } else {
-            let plan = in_base.get(&key).copied();
-            plan.ok_or_else(|| invalid("the base lacks a plan"))?.clone()
+            let part = in_base.get(&hash).copied();
+            part.ok_or_else(|| invalid("the base lacks a part"))?.clone()
         };
-        plans.push(plan);
+        parts.push(part);
     }
-    Ok(plans)
+    Ok(parts)
 }
 
 fn read_all(input: &mut dyn io::Read) -> io::Result<Vec<u8>> {
@@ -258,9 +323,20 @@ fn read_all(input: &mut dyn io::Read) -> io::Result<Vec<u8>> {
     Ok(all)
 }
 
-fn put_bytes(out: &mut impl io::Write, bytes: &[u8]) -> io::Result<()> {
-    put_count(out, bytes.len())?;
-    out.write_all(bytes)
+/// Compare the plans with the hashes of their versions, which approvals are bound to. A version lacks
+/// steps only in the middle of a batch, and then its hash is not that of its plan.
+pub(crate) fn check_plans<'a>(state: &'a State, runs: impl Iterator<Item = &'a Run>) {
+    let mut checked = BTreeSet::new();
+    for version in runs.flat_map(|run| &run.versions) {
+        let steps = u32::try_from(version.plan.len()).unwrap_or(u32::MAX);
+        let key = (PartHashes::Kept.of_plan(version), version.hash);
+        if steps == version.step_count
+            && checked.insert(key)
+            && plan_hash(&version.plan.decode()) != version.hash
+        {
+            state.runs.record_fault("a plan differs from the hash of its version".to_owned());
+        }
+    }
 }
 
 /// The state of the ledger: plans, steps, queues, variables, barriers.
@@ -302,6 +378,9 @@ impl Projection for State {
     }
 
     fn validate(&self) -> Option<&str> {
-        self.runs.unpack_all()
+        if self.runs.unpack_all().is_none() {
+            check_plans(self, self.runs.values());
+        }
+        self.runs.fault()
     }
 }

@@ -103,17 +103,36 @@ pub(crate) fn continue_to_newest<P: Projection>(
     reader: &LogReader,
     projected: Projected<P>,
 ) -> Result<Projected<P>> {
+    match continue_to(reader, u64::MAX, projected)? {
+        Some(projected) => Ok(projected),
+        None => project_newest(reader, None),
+    }
+}
+
+/// Continue a projection to record `seq`, or the last durable one; `None` if it does not belong to the
+/// log, or cannot be used.
+///
+/// # Errors
+/// As [`project`].
+fn continue_to<P: Projection>(
+    reader: &LogReader,
+    seq: u64,
+    projected: Projected<P>,
+) -> Result<Option<Projected<P>>> {
+    if projected.seq < reader.first_seq() {
+        return Ok(None);
+    }
     let last = reader.record(projected.seq)?;
     let is_own = last.is_some_and(|last| last.chain == projected.chain);
-    if is_own || mutant!(FollowedStateUnchecked) {
-        match fold_from(reader, u64::MAX, projected, None) {
-            // A run that was not unpacked before may be invalid in the snapshot.
-            Ok(projected) if projected.value.fault().is_none() => return Ok(projected),
-            Err(FoldError::Failed(error)) => return Err(error),
-            Ok(_) | Err(FoldError::Contradicted(_)) => {}
-        }
+    if !is_own && !mutant!(FollowedStateUnchecked) {
+        return Ok(None);
     }
-    project_newest(reader, None)
+    match fold_from(reader, seq, projected, None) {
+        // A run that was not unpacked before may be invalid in the snapshot.
+        Ok(projected) => Ok(Some(projected).filter(|made| made.value.fault().is_none())),
+        Err(FoldError::Failed(error)) => Err(error),
+        Err(FoldError::Contradicted(_)) => Ok(None),
+    }
 }
 
 fn project_with<P: Projection>(
@@ -326,9 +345,8 @@ fn of_projection<'a, P: Projection>(
     list.names.iter().filter(move |name| is_supported::<P>(name) && is_reachable(name))
 }
 
-/// Make a durable snapshot of a projection at a record, based on the first usable one of `bases`,
-/// and its snapshot note. With [`Validation::Deferred`], runs that were not decompressed since the
-/// previous snapshot are copied after a check of their hash.
+/// Make a durable snapshot of a projection at a record, and its snapshot note. Everything that the
+/// older snapshot defers is validated.
 ///
 /// # Errors
 /// Those of folding and writing; no file remains after an error.
@@ -336,23 +354,101 @@ pub(crate) fn make<P: Projection>(
     storage: &dyn Storage,
     reader: &LogReader,
     seq: u64,
-    validation: Validation,
-    bases: &[SnapshotName],
-    _guard: &SnapshotGuard<'_>,
+    guard: &SnapshotGuard<'_>,
 ) -> Result<(Snapshot, SnapshotNote, Vec<Error>)> {
-    let mut projected = project_at_with::<P>(reader, seq, validation)?;
+    let projected = project_at_with::<P>(reader, seq, Validation::Full)?;
+    let (header, path) = write(storage, reader, &projected, None, guard)?;
+    let note = SnapshotNote::of(&header);
+    let snapshot = Snapshot { seq, state_hash: ContentHash(header.state_hash), path };
+    Ok((snapshot, note, projected.ignored))
+}
+
+/// The states that the writer of the state's snapshots keeps, so that the next one costs what changed
+/// since the last: a fold continues from the last one, and leaves keep their hashes.
+#[derive(Debug, Default)]
+pub(crate) struct KeptStates {
+    last: Option<Projected<State>>,
+    /// The states of snapshots that later ones may be based on, oldest first.
+    bases: Vec<(SnapshotName, SnapshotBase, State)>,
+}
+
+/// How many bases are kept.
+const BASES_KEPT: usize = 2;
+
+impl KeptStates {
+    /// Make a durable snapshot of the state at a record, based on the first usable one of `bases`, and
+    /// its note. Runs and leaves that were not unpacked since an older snapshot was read are copied
+    /// after a check of their hash.
+    ///
+    /// # Errors
+    /// As [`make`].
+    pub(crate) fn make(
+        &mut self,
+        storage: &dyn Storage,
+        reader: &LogReader,
+        seq: u64,
+        bases: &[SnapshotName],
+        is_base: bool,
+        guard: &SnapshotGuard<'_>,
+    ) -> Result<(SnapshotNote, Vec<Error>)> {
+        let continued = match self.last.take().filter(|last| last.seq < seq) {
+            Some(last) => continue_to(reader, seq, last)?.filter(|last| last.seq == seq),
+            None => None,
+        };
+        let mut projected = match continued {
+            Some(projected) => projected,
+            // Full validation would decompress every run of the ledger.
+            None => project_at_with::<State>(reader, seq, Validation::Deferred)?,
+        };
+        let mut ignored = std::mem::take(&mut projected.ignored);
+        let loaded;
+        let mut usable = bases.iter().filter(|name| is_noted(reader, name));
+        let base = loop {
+            let Some(name) = usable.next() else { break None };
+            if let Some((_, base, state)) = self.bases.iter().find(|(kept, ..)| kept == name) {
+                break Some((*base, state));
+            }
+            match load::<State>(reader, name) {
+                Ok((state, header)) => {
+                    loaded = state;
+                    let SnapshotHeader { seq, state_hash, .. } = header;
+                    break Some((SnapshotBase { seq, state_hash }, &loaded));
+                }
+                Err(error) => ignored.push(error),
+            }
+        };
+        let (header, _) = write(storage, reader, &projected, base, guard)?;
+        if is_base {
+            let base = SnapshotBase { seq, state_hash: header.state_hash };
+            self.bases.push((header.name(), base, projected.value.clone()));
+            let excess = self.bases.len().saturating_sub(BASES_KEPT);
+            self.bases.drain(..excess);
+        }
+        self.last = Some(projected);
+        Ok((SnapshotNote::of(&header), ignored))
+    }
+}
+
+/// Write a snapshot of a projection, based on another one.
+fn write<P: Projection>(
+    storage: &dyn Storage,
+    reader: &LogReader,
+    projected: &Projected<P>,
+    base: Option<(SnapshotBase, &P)>,
+    _guard: &SnapshotGuard<'_>,
+) -> Result<(SnapshotHeader, PathBuf)> {
+    let seq = projected.seq;
     let Some((ledger, genesis)) = reader.uids().filter(|_| seq > 0) else {
         let message = "there is no record yet to make a snapshot of";
         return Err(Error::new(ErrorKind::OutOfRange, message));
     };
-    let state_hash = projected.value.hash();
     let header = SnapshotHeader {
         ledger,
         genesis,
         seq,
         time: projected.time,
         chain: projected.chain,
-        state_hash: state_hash.0,
+        state_hash: projected.value.hash().0,
         projection: P::NAME.to_owned(),
         version: P::VERSION,
         body_length: 0,
@@ -360,26 +456,15 @@ pub(crate) fn make<P: Projection>(
         stored_length: 0,
         base: None,
     };
-    let is_anchor = |name| reader.retention().is_some_and(|retention| retention.is_anchor(name));
     // An anchor has no base, and neither has the snapshot that replaces it.
-    let bases = if is_anchor(&header.name()) { &[] } else { bases };
-    let mut usable = bases.iter().filter(|name| is_noted(reader, name));
-    let base = usable.find_map(|name| match load::<P>(reader, name) {
-        Ok((base, header)) => {
-            Some((base, SnapshotBase { seq: header.seq, state_hash: header.state_hash }))
-        }
-        Err(error) => {
-            projected.ignored.push(error);
-            None
-        }
-    });
-    let header = SnapshotHeader { base: base.as_ref().map(|(_, base)| *base), ..header };
-    let (header, path) = write_snapshot(storage, reader.dir(), header, |out| match &base {
+    let name = header.name();
+    let is_anchor = reader.retention().is_some_and(|retention| retention.is_anchor(&name));
+    let base = base.filter(|_| !is_anchor);
+    let header = SnapshotHeader { base: base.map(|(base, _)| base), ..header };
+    write_snapshot(storage, reader.dir(), header, |out| match base {
         None => projected.value.encode(out),
-        Some((base, _)) => projected.value.encode_changes(base, out),
-    })?;
-    let note = SnapshotNote::of(&header);
-    Ok((Snapshot { seq, state_hash, path }, note, projected.ignored))
+        Some((_, base)) => projected.value.encode_changes(base, out),
+    })
 }
 
 /// The starting state of a fold of the log up to record `seq`, and its record: the empty state, or

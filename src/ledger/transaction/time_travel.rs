@@ -6,7 +6,7 @@
 use crate::error::Result;
 use crate::ledger::projection::Projection;
 use crate::ledger::snapshot::retention::remove_old_snapshots;
-use crate::ledger::snapshot::store::{self, Snapshot, Validation};
+use crate::ledger::snapshot::store::{self, Snapshot};
 
 use super::engine::Engine;
 
@@ -31,8 +31,7 @@ pub(crate) fn make_snapshot<P: Projection>(engine: &Engine) -> Result<Snapshot> 
     };
     let guard = lock.lock();
     let (last, reader) = (engine.log.last_durable().seq, engine.reader()?);
-    let (snapshot, note, ignored) =
-        store::make::<P>(storage, &reader, last, Validation::Full, &[], &guard)?;
+    let (snapshot, note, ignored) = store::make::<P>(storage, &reader, last, &guard)?;
     // Release the guard first: a thread that has locked the scheduler may be waiting for it.
     drop(guard);
     engine.scheduler().warn_all(&ignored);

@@ -15,7 +15,7 @@ use serde_json::Value;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{Chain, SnapshotHeader};
 use crate::ledger::projection::{Projection as _, apply_owned_record, decode_record};
-use crate::ledger::snapshot::state_hash::state_hash;
+use crate::ledger::snapshot::state_hash::computed_state_hash;
 use crate::log::{Ack, Anchor, LogReader, LoggedRecord, LoggedRetentionNote, RetentionNote};
 use crate::plan::State;
 
@@ -156,7 +156,8 @@ impl AnchorCheck {
             apply_owned_record(&mut self.folded, decode_record(record)?);
         }
         let is_wrong = || {
-            state_hash(&self.folded).0 != self.newer.state_hash && !mutant!(ImportedAnchorNotFolded)
+            computed_state_hash(&self.folded).0 != self.newer.state_hash
+                && !mutant!(ImportedAnchorNotFolded)
         };
         if record.seq == self.newer.seq && is_wrong() {
             let what = format!(

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::error::{ErrorKind, Result};
 use crate::ledger::projection::{apply_owned_record, decode_record};
-use crate::ledger::snapshot::state_hash::state_hash;
+use crate::ledger::snapshot::state_hash::computed_state_hash;
 use crate::ledger::snapshot::store;
 use crate::log::{LogItem, LogReader, ProgressCounter, RecordStatus, VerifyFinding};
 use crate::plan::{ContentHash, State};
@@ -43,7 +43,7 @@ pub(crate) fn replay(
         while let Some(seq) = wanted.next_if(|seq| *seq <= state.seq) {
             // The states before the first one are unknown.
             if seq == state.seq {
-                hashes.insert(seq, state_hash(state));
+                hashes.insert(seq, computed_state_hash(state));
             }
         }
     };
@@ -77,6 +77,6 @@ pub(crate) fn replay(
         }
     }
     progress.advance(done);
-    replayed.state = Some((state.seq, state_hash(&state)));
+    replayed.state = Some((state.seq, computed_state_hash(&state)));
     Ok(replayed)
 }

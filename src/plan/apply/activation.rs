@@ -34,9 +34,6 @@ impl Run {
         let request = request.filter(|request| request.trigger != ReplanTrigger::Extension);
         let why =
             request.map(|request| Text::concat([&"to be done again: ".into(), &request.reason]));
-        let highest = activated.numbers.iter().map(|number| number.index()).max();
-        let steps = highest.map_or(0, |last| last.saturating_add(1));
-        self.steps.reserve_exact(steps.saturating_sub(self.steps.len()));
         for (step, number) in plan.steps().zip(&activated.numbers) {
             match self.steps.get_mut(number.index()) {
                 Some(state) if held.contains(number) => state.keep_attempt(),

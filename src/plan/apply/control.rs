@@ -199,8 +199,12 @@ impl Run {
         for question in open {
             self.close(question);
         }
-        for step in self.steps.iter_mut().filter(|step| step.hold().question.is_some()) {
-            step.change_hold(|hold| hold.question = None);
+        for number in self.step_numbers() {
+            if self.step(number).is_some_and(|step| step.hold().question.is_some())
+                && let Some(step) = self.steps.get_mut(number.index())
+            {
+                step.change_hold(|hold| hold.question = None);
+            }
         }
         self.barriers.values_mut().for_each(|barrier| barrier.question = None);
     }

@@ -31,6 +31,7 @@ use crate::plan::event::run_event::{CapChanged, CapScope, RunStarted, VariableSe
 use crate::plan::event::table::{StepEvent, StepRecord};
 use crate::plan::model::budget::Cost;
 use crate::plan::state::State;
+use crate::plan::state::kept_hash::KeptHash;
 use crate::plan::state::run::{PlanVersion, Run, Variable};
 use crate::plan::value::expression;
 use crate::plan::value::ids::{AttemptToken, RunId, StepNumber, Timestamp};
@@ -288,9 +289,10 @@ impl Run {
             provenance: proposed.provenance,
             commands: None,
             plan: Arc::new(plan.into()),
-            step_hashes: Vec::new(),
+            step_hashes: Arc::default(),
             numbers: Vec::new(),
             step_count: proposed.step_count,
+            part_hash: KeptHash::default(),
         });
     }
 
@@ -300,12 +302,14 @@ impl Run {
         if u32::try_from(total).map_or(true, |total| total > version.step_count) {
             return;
         }
+        version.part_hash.forget();
         let plan = Arc::make_mut(&mut version.plan);
-        version.step_hashes.extend(added.iter().map(|added| added.hash));
+        let hashes = Arc::make_mut(&mut version.step_hashes);
+        hashes.extend(added.iter().map(|added| added.hash));
         plan.extend(added.iter().map(|added| &*added.step));
         // The version is complete.
         if u32::try_from(total) == Ok(version.step_count) {
-            version.step_hashes.shrink_to_fit();
+            hashes.shrink_to_fit();
             plan.shrink_to_fit();
         }
     }

@@ -125,7 +125,7 @@ fn version_events(
     parent: &Run,
     (number, version): (u32, &PlanVersion),
 ) -> Result<Vec<Event>, Rejection> {
-    let steps = version.plan.steps().zip(&version.step_hashes);
+    let steps = version.plan.steps().zip(version.step_hashes.iter());
     let draft = PlanDraft {
         hash: version.hash,
         header: Box::new(version.plan.header().clone()),

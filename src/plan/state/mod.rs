@@ -13,6 +13,7 @@
 pub(crate) mod account;
 pub(crate) mod barrier_state;
 pub(crate) mod compact;
+pub(crate) mod kept_hash;
 pub(crate) mod links;
 pub(crate) mod overview;
 pub(crate) mod queue;
@@ -20,6 +21,7 @@ pub(crate) mod replan_hold;
 pub(crate) mod run;
 pub(crate) mod runs;
 pub(crate) mod step_state;
+pub(crate) mod steps;
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -11,8 +11,10 @@ use serde::{Deserialize, Serialize};
 
 use super::account::Account;
 use super::barrier_state::{BarrierState, BarrierStatus};
+use super::kept_hash::KeptHash;
 use super::links::{Dependency, Links, Neighbours, SharedLinks, Target};
 use super::step_state::StepState;
+use super::steps::Steps;
 use crate::plan::event::plan_event::{CommandsApproval, Provenance, Review};
 use crate::plan::event::question::{Question, QuestionId};
 use crate::plan::event::run_event::{
@@ -217,7 +219,7 @@ pub struct Run {
     /// How it handles failures that its plan does not cover.
     pub failure_settings: FailureSettings,
     /// All steps that the run ever had: step n is at index n - 1.
-    pub steps: Vec<StepState>,
+    pub steps: Steps,
     /// Barriers of the active version, by id.
     #[doc(hidden)]
     pub barriers: BTreeMap<String, BarrierState>,
@@ -311,11 +313,13 @@ pub struct PlanVersion {
     #[doc(hidden)]
     pub plan: Arc<CompactPlan>,
     /// Hashes of the steps, in plan order.
-    pub step_hashes: Vec<ContentHash>,
+    pub step_hashes: Arc<Vec<ContentHash>>,
     /// Numbers of the steps, in plan order; empty before the activation.
     pub numbers: Vec<StepNumber>,
     /// Number of steps.
     pub step_count: u32,
+    /// Hash of the plan and its step hashes as a snapshot holds them, until a step is added.
+    pub(crate) part_hash: KeptHash,
 }
 
 /// An open replan request.
@@ -407,7 +411,7 @@ impl Run {
             is_complete: false,
             failure_settings: FailureSettings::default(),
             replans: 0,
-            steps: Vec::new(),
+            steps: Steps::default(),
             barriers: BTreeMap::new(),
             variables: BTreeMap::new(),
             questions: BTreeMap::new(),
@@ -438,8 +442,9 @@ impl Run {
     #[doc(hidden)]
     pub fn share(&mut self, other: &Self) {
         for (own, others) in self.versions.iter_mut().zip(&other.versions) {
-            if own.hash == others.hash && own.step_hashes.len() == others.step_hashes.len() {
+            if own.hash == others.hash && own.step_hashes == others.step_hashes {
                 own.plan = Arc::clone(&others.plan);
+                own.step_hashes = Arc::clone(&others.step_hashes);
             }
         }
         if self.active == other.active && self.steps.len() == other.steps.len() {

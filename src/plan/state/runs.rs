@@ -32,34 +32,43 @@ pub struct PackedRun {
     pub overview: RunOverview,
     /// Hash of the unpacked run.
     pub hash: ContentHash,
-    /// The packed run without its plans.
+    /// The packed run without its parts.
     pub bytes: Box<[u8]>,
     /// The plans of its versions, in order.
-    pub plans: Vec<Arc<PackedPlan>>,
+    pub plans: Vec<Arc<PackedPart>>,
+    /// The leaves of its steps, in order.
+    pub leaves: Vec<Arc<PackedPart>>,
     /// Unpacks the run, or returns why it cannot be unpacked.
     pub unpack: fn(&Self) -> Result<Run, String>,
 }
 
-/// Key of a plan: the hash of the version, and the number of its steps read so far.
-pub type PlanKey = (ContentHash, u64);
-
-/// A plan that was not accessed yet.
-pub struct PackedPlan {
-    /// Key of the plan.
-    pub key: PlanKey,
-    /// The packed text.
+/// A part of a run in a snapshot: a plan with the hashes of its steps, or a leaf of steps. Runs with
+/// equal parts share them.
+pub struct PackedPart {
+    /// Hash of the part.
+    pub hash: ContentHash,
+    /// The packed part.
     pub bytes: Box<[u8]>,
     /// The plan, after the first access.
-    pub plan: OnceLock<Arc<CompactPlan>>,
-    /// Links shared by the runs that execute it.
+    pub plan: OnceLock<UnpackedPlan>,
+    /// Links shared by the runs that execute the plan.
     pub links: OnceLock<SharedLinks>,
 }
 
-impl PackedPlan {
-    /// A plan that was not accessed yet.
+/// A plan, and the hashes of its steps.
+#[derive(Debug, Clone)]
+pub struct UnpackedPlan {
+    /// The plan.
+    pub plan: Arc<CompactPlan>,
+    /// Hashes of the steps, in plan order.
+    pub step_hashes: Arc<Vec<ContentHash>>,
+}
+
+impl PackedPart {
+    /// A part that was not accessed yet.
     #[must_use]
-    pub fn new(key: PlanKey, bytes: Box<[u8]>) -> Self {
-        Self { key, bytes, plan: OnceLock::new(), links: OnceLock::new() }
+    pub fn new(hash: ContentHash, bytes: Box<[u8]>) -> Self {
+        Self { hash, bytes, plan: OnceLock::new(), links: OnceLock::new() }
     }
 }
 
@@ -101,6 +110,11 @@ impl Runs {
     #[must_use]
     pub fn fault(&self) -> Option<&str> {
         self.fault.get().map(String::as_str)
+    }
+
+    /// Records why a run must not be used, unless an earlier reason was recorded.
+    pub fn record_fault(&self, why: String) {
+        let _ = self.fault.set(why);
     }
 
     /// Unpacks all runs, and returns the first fault.
@@ -201,6 +215,14 @@ impl Runs {
             let run = slot.run.get()?;
             Some((*id, *slot.hash.get_or_init(|| hash(run))))
         })
+    }
+
+    /// The hash of each run, by number, computed from its values even if it is cached.
+    pub fn computed_hashes(
+        &self,
+        hash: impl Fn(&Run) -> ContentHash,
+    ) -> impl Iterator<Item = (RunId, ContentHash)> {
+        self.iter().map(move |(id, run)| (*id, hash(run)))
     }
 
     /// Number of runs.

@@ -185,7 +185,7 @@ pub(super) fn redo(
         return Err(Rejection::ReplanIsOpen(request.seq));
     }
     let Some(active) = run.active_version() else { return Err(Rejection::NoActivePlan) };
-    let steps = active.plan.steps().zip(&active.step_hashes);
+    let steps = active.plan.steps().zip(active.step_hashes.iter());
     let draft = PlanDraft {
         hash: active.hash,
         header: Box::new(active.plan.header().clone()),

@@ -1,6 +1,6 @@
 //! A plan as a run holds it: all steps encoded in one buffer.
 //!
-//! The encoding is internal to the process and read-only.
+//! The encoding is read-only. Snapshots hold it as it is (`format/snapshot.md`, section 3).
 //!
 //! Invariants:
 //! - Decoding a step returns a value equal to the encoded one.
@@ -48,6 +48,26 @@ impl CompactPlan {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.steps == 0
+    }
+
+    /// The encoded steps, one after the other.
+    pub(crate) fn step_bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// A plan of encoded steps; `None` if the bytes are not exactly that many steps.
+    pub(crate) fn of_parts(mut header: Plan, bytes: Vec<u8>, steps: usize) -> Option<Self> {
+        header.steps = Vec::new();
+        let (mut begins, mut rest) = (Vec::new(), bytes.as_slice());
+        for place in 0..steps {
+            if place.is_multiple_of(BLOCK) {
+                begins.push(bytes.len() - rest.len());
+            }
+            rest = take_bytes(rest)?.1;
+        }
+        let is_end = rest.is_empty();
+        begins.shrink_to_fit();
+        is_end.then_some(Self { header, bytes, begins, steps })
     }
 
     /// The step at an index.
@@ -114,30 +134,12 @@ impl CompactPlan {
         steps.into_iter().for_each(|step| self.push(&mut encoder, step));
     }
 
-    /// Appends steps that are decoded one at a time, up to the first error.
-    pub(crate) fn try_extend<E>(
-        &mut self,
-        steps: impl IntoIterator<Item = Result<Step, E>>,
-    ) -> Result<(), E> {
-        let mut encoder = StepEncoder::default();
-        steps.into_iter().try_for_each(|step| step.map(|step| self.push(&mut encoder, &step)))
-    }
-
     fn push(&mut self, encoder: &mut StepEncoder, step: &Step) {
         if self.steps.is_multiple_of(BLOCK) {
             self.begins.push(self.bytes.len());
         }
         encoder.put(&mut self.bytes, step);
         self.steps += 1;
-    }
-
-    /// Appends the steps of another plan. The own steps fill their blocks.
-    pub(crate) fn append(&mut self, other: &Self) {
-        debug_assert!(self.steps.is_multiple_of(BLOCK), "the next step begins a block");
-        let end = self.bytes.len();
-        self.bytes.extend_from_slice(&other.bytes);
-        self.begins.extend(other.begins.iter().map(|begin| end + begin));
-        self.steps += other.steps;
     }
 
     /// Releases spare capacity once the plan is complete.

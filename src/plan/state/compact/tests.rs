@@ -108,20 +108,22 @@ proptest! {
     }
 }
 
-/// Goal: a plan that is put together from pieces equals the plan that was encoded at once.
+/// Goal: a plan comes back from its encoded steps, and from no other number of them.
 #[test]
-fn appended_pieces_equal_the_whole_plan() {
+fn plan_comes_back_from_its_encoded_steps() {
     let step = |number: usize| Step { id: format!("s{number}"), ..of(&full()) };
-    let steps: Vec<Step> = (0..45).map(step).collect();
-    let whole = CompactPlan::from(Plan { steps: steps.clone(), ..Plan::default() });
-    for size in [8, 16, 40, 48] {
-        let mut plan = CompactPlan::default();
-        for piece in steps.chunks(size) {
-            let mut other = CompactPlan::default();
-            other.try_extend(piece.iter().cloned().map(Ok::<_, ()>)).unwrap();
-            plan.append(&other);
+    for count in [0, 1, 7, 8, 9, 45] {
+        let steps: Vec<Step> = (0..count).map(step).collect();
+        let whole = CompactPlan::from(Plan { steps, ..Plan::default() });
+        let parts = |bytes: &[u8], count| {
+            CompactPlan::of_parts(whole.header().clone(), bytes.to_vec(), count)
+        };
+        let bytes = whole.step_bytes();
+        assert!(parts(bytes, count).is_some_and(|plan| plan == whole), "{count}");
+        assert!(parts(bytes, count + 1).is_none(), "{count}");
+        if let Some(fewer) = count.checked_sub(1) {
+            assert!(parts(bytes, fewer).is_none(), "{count}");
+            assert!(parts(&bytes[..bytes.len() - 1], count).is_none(), "{count}");
         }
-        assert!(plan == whole, "{size}");
-        assert!((0..45).all(|place| plan.step(place) == whole.step(place)), "{size}");
     }
 }
