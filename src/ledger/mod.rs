@@ -70,6 +70,8 @@ pub use retention::erase::{ErasePreview, EraseReport, EraseTarget, copies_in, er
 pub use retention::prune::{PrunePreview, PruneReport, RetentionLimit};
 #[doc(hidden)]
 pub use snapshot::load::expect_valid;
+#[doc(hidden)]
+pub use snapshot::state_hash::computed_state_hash;
 pub use snapshot::state_hash::state_hash;
 pub use snapshot::store::Snapshot;
 pub use transaction::commit::Commit;

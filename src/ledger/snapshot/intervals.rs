@@ -46,9 +46,9 @@ impl SnapshotIntervals {
         seq.is_multiple_of(self.delta) && !self.is_full(seq)
     }
 
-    /// Whether later delta snapshots may be based on the snapshot at a record.
-    pub(crate) fn is_base(self, seq: u64) -> bool {
-        self.delta != self.full && seq.is_multiple_of((self.delta * DELTAS_PER_BASE).min(self.full))
+    /// The records up to `seq` of the snapshots that later delta snapshots may be based on.
+    pub(crate) fn later_bases(self, seq: u64) -> Vec<u64> {
+        if self.delta == self.full { Vec::new() } else { self.base_seqs(seq).into() }
     }
 
     /// The number of records between a delta snapshot and its base.
@@ -108,9 +108,13 @@ mod tests {
             (delta(23) + 1, vec![]),
         ] {
             assert_eq!(bases(seq), expected, "{seq}");
-            assert!(expected.into_iter().all(|base| intervals.is_base(base)), "{seq}");
         }
-        assert!(!intervals.is_base(delta(3)) && !SnapshotIntervals::new(50).is_base(50));
+        // The bases of each delta are among those that the writer kept at the delta before.
+        for (before, seq) in (1..40).map(delta).zip((2..).map(delta)) {
+            let later = intervals.later_bases(before);
+            assert!(bases(seq).iter().all(|base| later.contains(base)), "{seq}");
+        }
+        assert!(SnapshotIntervals::new(50).later_bases(100).is_empty());
         let spans = [1, 3, 4, 8, 15, 16, 17, 24].map(|count| intervals.span(delta(count)));
         assert_eq!(spans, [1, 3, 4, 8, 3, 0, 1, 8].map(delta));
         let odd = SnapshotIntervals::new(50);

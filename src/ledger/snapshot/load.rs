@@ -16,7 +16,7 @@ use crate::log::{LogReader, SnapshotFolder, SnapshotReader};
 use crate::plan::{PackedRun, RunId, State, StoredRun};
 
 use crate::ledger::projection::Projection;
-use crate::ledger::snapshot::state_body::check_plans;
+use crate::ledger::snapshot::state_body::check_runs;
 use crate::ledger::snapshot::state_hash::state_hash;
 
 /// The size of the read buffer for decoding.
@@ -245,7 +245,7 @@ pub(crate) fn check(reader: &LogReader, name: &SnapshotName) -> Result<SnapshotH
             in_base.get(id).is_some_and(|base| Arc::ptr_eq(base, packed))
         };
         let own = packed_runs(&state).filter(|run| !is_in_base(run));
-        check_plans(&state, own.filter_map(|(id, _)| state.runs.get(&id)));
+        check_runs(&state, own.map(|(id, packed)| (id, packed.hash)));
         if let Some(fault) = state.runs.fault() {
             return Err(unusable(&path_of(reader, name), fault));
         }

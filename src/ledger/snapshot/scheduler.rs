@@ -2,8 +2,8 @@
 //! two of them, delta snapshots as long as they are small compared to the records that need not be
 //! folded because of them.
 //!
-//! The writer keeps the state of the last snapshot and those that later ones are based on, so that a
-//! snapshot costs the records and the leaves that changed since the last one.
+//! The writer keeps the state of the last snapshot, and the hashes of those that later ones are based
+//! on, so that a snapshot costs the records and the leaves that changed since the last one.
 //!
 //! Invariants:
 //! - An error here becomes a warning. No command fails because of a snapshot, and with
@@ -27,8 +27,9 @@ use crate::ledger::environment::{DEFAULT_SNAPSHOT_INTERVAL, Environment};
 use crate::ledger::projection::Projection as _;
 
 use super::intervals::SnapshotIntervals;
+use super::kept_states::{Due, KeptStates};
 use super::retention::remove_old_snapshots;
-use super::store::{KeptStates, SnapshotLock, names};
+use super::store::{SnapshotLock, names};
 
 /// The next delta snapshot is skipped if the file of the newest one has more than this many bytes
 /// for each record of its span: about the size of the records themselves.
@@ -216,8 +217,8 @@ impl SnapshotWriter {
         let bases: Vec<_> = self.intervals.bases(seq).flat_map(at).collect();
         // The states are valid after a panic, too: a fold that failed left none.
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_base = self.intervals.is_base(seq);
-        let (note, ignored) = kept.make(&*self.storage, &reader, seq, &bases, is_base, &guard)?;
+        let due = Due { seq, bases: &bases, later_bases: &self.intervals.later_bases(seq) };
+        let (note, ignored) = kept.make(&*self.storage, &reader, &due, &guard)?;
         drop(kept);
         let mut results = self.results();
         results.notes.push(note);

@@ -22,8 +22,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::plan::{
-    ContentHash, PackedPart, PackedRun, PlanVersion, Run, RunId, RunOverview, State, StepState,
-    StoredRun,
+    AttemptToken, ContentHash, PackedPart, PackedRun, PlanVersion, RunId, RunOverview, RunSummary,
+    SecretHash, State, StepNumber, StepState, StoredRun,
 };
 
 use crate::ledger::codec::hash::plan_hash;
@@ -34,13 +34,43 @@ use crate::ledger::projection::{
 
 use super::compression::compress;
 use super::run_body::{self, PartHashes, expect_end, invalid, put_bytes, put_count, put_many};
-use super::state_hash::{run_hash, state_hash};
+use super::state_hash::{computed_run_hash, run_hash, state_hash};
 
 /// The size of the write buffer. Values are only a few bytes each.
 const PIECE: usize = 64 << 10;
 
+/// What of a state matters to the snapshots that are based on it: less than the state, so that a
+/// writer can keep it.
+#[derive(Debug, Default)]
+pub(crate) struct Base {
+    names: BTreeMap<String, RunId>,
+    summaries: BTreeMap<RunId, RunSummary>,
+    dispatched: BTreeMap<AttemptToken, (RunId, StepNumber, SecretHash)>,
+    runs: BTreeMap<RunId, (ContentHash, RunOverview)>,
+    /// The hashes of the parts of these runs.
+    parts: BTreeSet<ContentHash>,
+}
+
+impl Base {
+    pub(crate) fn of(state: &State) -> Self {
+        let hashes = |form| [plan_hashes(&form), leaf_hashes(&form)].concat();
+        let run = |RunEntry { id, hash, overview, .. }| (id, (hash, overview.into_owned()));
+        Self {
+            names: state.names.clone(),
+            summaries: state.summaries.clone(),
+            dispatched: state.dispatched.clone(),
+            runs: run_entries(state).map(run).collect(),
+            parts: state.runs.stored().flat_map(|(_, form)| hashes(form)).collect(),
+        }
+    }
+}
+
 /// Write the differences of a state from its base.
-fn encode(state: &State, base: &State, out: &mut dyn io::Write) -> io::Result<()> {
+///
+/// # Errors
+/// Those of the writer; `InvalidData` for a value that is longer than a reader accepts, and for bytes of
+/// an older snapshot that do not have their hash.
+pub(crate) fn encode(state: &State, base: &Base, out: &mut dyn io::Write) -> io::Result<()> {
     let out = &mut io::BufWriter::with_capacity(PIECE, out);
     encode_values(state, base, out)?;
     let entries = changed_runs(state, base);
@@ -72,7 +102,7 @@ fn encode(state: &State, base: &State, out: &mut dyn io::Write) -> io::Result<()
     out.flush()
 }
 
-fn encode_values(state: &State, base: &State, out: &mut impl io::Write) -> io::Result<()> {
+fn encode_values(state: &State, base: &Base, out: &mut impl io::Write) -> io::Result<()> {
     put(out, &(state.seq, state.time, &state.account))?;
     put_changes(out, &state.names, &base.names)?;
     put_many(out, &state.ended)?;
@@ -151,12 +181,10 @@ fn run_entries(state: &State) -> impl Iterator<Item = RunEntry<'_>> {
 }
 
 /// The runs that the base does not have, or has with another content.
-fn changed_runs<'a>(state: &'a State, base: &State) -> Vec<RunEntry<'a>> {
-    let in_base: BTreeMap<_, _> =
-        run_entries(base).map(|entry| (entry.id, (entry.hash, entry.overview))).collect();
+fn changed_runs<'a>(state: &'a State, base: &Base) -> Vec<RunEntry<'a>> {
     let is_changed = |entry: &RunEntry<'_>| {
-        let known = in_base.get(&entry.id);
-        known.is_none_or(|(hash, overview)| *hash != entry.hash || *overview != entry.overview)
+        let known = base.runs.get(&entry.id);
+        known.is_none_or(|(hash, overview)| *hash != entry.hash || *overview != *entry.overview)
     };
     run_entries(state).filter(is_changed).collect()
 }
@@ -224,11 +252,9 @@ fn leaf_hashes(form: &StoredRun<'_>) -> Vec<ContentHash> {
 /// of each.
 fn encode_parts(
     entries: &[RunEntry<'_>],
-    base: &State,
+    base: &Base,
     out: &mut impl io::Write,
 ) -> io::Result<BTreeMap<ContentHash, u32>> {
-    let hashes = |form| [plan_hashes(&form), leaf_hashes(&form)].concat();
-    let in_base: BTreeSet<_> = base.runs.stored().flat_map(|(_, form)| hashes(form)).collect();
     let (mut indexes, mut parts) = (BTreeMap::new(), Vec::new());
     for entry in entries {
         for (hash, form) in plans(&entry.form).into_iter().chain(leaves(&entry.form)) {
@@ -241,7 +267,7 @@ fn encode_parts(
     put_count(out, parts.len())?;
     for (hash, form) in parts {
         put(out, &hash)?;
-        if in_base.contains(&hash) {
+        if base.parts.contains(&hash) {
             put(out, &None::<&[u8]>)?;
         } else {
             // The tag of `Some`; the bytes may be longer than one value.
@@ -323,18 +349,28 @@ fn read_all(input: &mut dyn io::Read) -> io::Result<Vec<u8>> {
     Ok(all)
 }
 
-/// Compare the plans with the hashes of their versions, which approvals are bound to. A version lacks
-/// steps only in the middle of a batch, and then its hash is not that of its plan.
-pub(crate) fn check_plans<'a>(state: &'a State, runs: impl Iterator<Item = &'a Run>) {
+/// Check runs that were read, each with its hash: the values have that hash, so that a fold that
+/// reaches them has it, too; and the plan of a version has the version's hash, which approvals are
+/// bound to. A version lacks steps only in the middle of a batch, and then its hash is not that of its
+/// plan.
+pub(crate) fn check_runs(state: &State, runs: impl Iterator<Item = (RunId, ContentHash)>) {
     let mut checked = BTreeSet::new();
-    for version in runs.flat_map(|run| &run.versions) {
-        let steps = u32::try_from(version.plan.len()).unwrap_or(u32::MAX);
-        let key = (PartHashes::Kept.of_plan(version), version.hash);
-        if steps == version.step_count
-            && checked.insert(key)
-            && plan_hash(&version.plan.decode()) != version.hash
-        {
-            state.runs.record_fault("a plan differs from the hash of its version".to_owned());
+    for (id, hash) in runs {
+        // A run that cannot be unpacked is a fault already.
+        let Some(run) = state.runs.get(&id) else { continue };
+        if computed_run_hash(run) != hash {
+            state.runs.record_fault(format!("run {id} has a hash that is not that of its values"));
+        }
+        for version in &run.versions {
+            let steps = u32::try_from(version.plan.len()).unwrap_or(u32::MAX);
+            let key = (PartHashes::Kept.of_plan(version), version.hash);
+            if steps == version.step_count
+                && checked.insert(key)
+                && plan_hash(&version.plan.decode()) != version.hash
+            {
+                let what = "a plan differs from the hash of its version";
+                state.runs.record_fault(what.to_owned());
+            }
         }
     }
 }
@@ -354,7 +390,7 @@ impl Projection for State {
     }
 
     fn encode(&self, out: &mut dyn io::Write) -> io::Result<()> {
-        encode(self, &Self::default(), out)
+        encode(self, &Base::default(), out)
     }
 
     fn decode(input: &mut dyn io::Read) -> io::Result<Self> {
@@ -362,7 +398,7 @@ impl Projection for State {
     }
 
     fn encode_changes(&self, base: &Self, out: &mut dyn io::Write) -> io::Result<()> {
-        encode(self, base, out)
+        encode(self, &Base::of(base), out)
     }
 
     fn decode_changes(base: Self, input: &mut dyn io::Read) -> io::Result<Self> {
@@ -378,9 +414,47 @@ impl Projection for State {
     }
 
     fn validate(&self) -> Option<&str> {
-        if self.runs.unpack_all().is_none() {
-            check_plans(self, self.runs.values());
-        }
+        check_runs(self, self.runs.hashes(run_hash));
         self.runs.fault()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::{Codec, content_hash, covered_part};
+    use crate::plan::{Run, RunPolicy};
+
+    /// A state of one run with one step, which is in a leaf of these bytes.
+    fn state(leaf: &[u8]) -> State {
+        let hash = ContentHash(content_hash(covered_part(Codec::Detached, leaf)));
+        let mut run = Run::new(RunId(1), "run", RunPolicy::default(), 1);
+        assert!(run.steps.push_leaf(vec![StepState::new("a")], hash));
+        let mut bytes = Vec::new();
+        run_body::encode(&run, &mut bytes).unwrap();
+        let packed = PackedRun {
+            overview: RunOverview::of(&run),
+            hash: run_hash(&run),
+            bytes: compress(&bytes).unwrap(),
+            plans: Vec::new(),
+            leaves: vec![PackedPart::new(hash, compress(leaf).unwrap()).into()],
+            unpack: run_body::unpack,
+        };
+        let mut state = State::default();
+        state.runs.insert_packed(RunId(1), packed.into());
+        state
+    }
+
+    /// Goal: bytes that have their hashes, and are other bytes than the values encode to, are rejected by
+    /// whatever checks a state: a fold would never have these hashes.
+    #[test]
+    fn another_encoding_of_the_same_values_is_rejected() {
+        let leaf = run_body::leaf_bytes(&[StepState::new("a")]).unwrap();
+        assert_eq!(state(&leaf).validate(), None);
+        // The number of steps, in three bytes instead of one.
+        let other = [&[251, 1, 0], &leaf[1..]].concat();
+        let state = state(&other);
+        assert_eq!(state.runs[&RunId(1)].steps[0].id(), "a");
+        assert!(state.validate().unwrap().contains("not that of its values"));
     }
 }

@@ -21,13 +21,18 @@ pub fn state_hash(state: &State) -> ContentHash {
 
 /// As [`state_hash`], computed from the values alone.
 #[must_use]
-pub(crate) fn computed_state_hash(state: &State) -> ContentHash {
-    let hash = |run: &Run| hash_of_run(run, PartHashes::Computed);
-    hash_of_pieces(|out| write_values(state, state.runs.computed_hashes(hash), out))
+#[doc(hidden)]
+pub fn computed_state_hash(state: &State) -> ContentHash {
+    hash_of_pieces(|out| write_values(state, state.runs.computed_hashes(computed_run_hash), out))
 }
 
 pub(crate) fn run_hash(run: &Run) -> ContentHash {
     hash_of_run(run, PartHashes::Kept)
+}
+
+/// As [`run_hash`], computed from the values alone.
+pub(crate) fn computed_run_hash(run: &Run) -> ContentHash {
+    hash_of_run(run, PartHashes::Computed)
 }
 
 fn hash_of_run(run: &Run, hashes: PartHashes) -> ContentHash {

@@ -5,6 +5,7 @@
 //!   and is not an error: the next older one is tried, and finally a fold from record 1.
 //! - A fold reads the log through a [`LogReader`] and does not touch the live state.
 
+use std::io;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -114,7 +115,7 @@ pub(crate) fn continue_to_newest<P: Projection>(
 ///
 /// # Errors
 /// As [`project`].
-fn continue_to<P: Projection>(
+pub(crate) fn continue_to<P: Projection>(
     reader: &LogReader,
     seq: u64,
     projected: Projected<P>,
@@ -228,7 +229,7 @@ pub(crate) fn project_at<P: Projection>(reader: &LogReader, seq: u64) -> Result<
     project_at_with(reader, seq, Validation::Deferred)
 }
 
-fn project_at_with<P: Projection>(
+pub(crate) fn project_at_with<P: Projection>(
     reader: &LogReader,
     seq: u64,
     validation: Validation,
@@ -363,78 +364,18 @@ pub(crate) fn make<P: Projection>(
     Ok((snapshot, note, projected.ignored))
 }
 
-/// The states that the writer of the state's snapshots keeps, so that the next one costs what changed
-/// since the last: a fold continues from the last one, and leaves keep their hashes.
-#[derive(Debug, Default)]
-pub(crate) struct KeptStates {
-    last: Option<Projected<State>>,
-    /// The states of snapshots that later ones may be based on, oldest first.
-    bases: Vec<(SnapshotName, SnapshotBase, State)>,
-}
+/// Writes the body of a snapshot.
+pub(crate) type BodyWriter<'a> = dyn Fn(&mut dyn io::Write) -> io::Result<()> + 'a;
 
-/// How many bases are kept.
-const BASES_KEPT: usize = 2;
-
-impl KeptStates {
-    /// Make a durable snapshot of the state at a record, based on the first usable one of `bases`, and
-    /// its note. Runs and leaves that were not unpacked since an older snapshot was read are copied
-    /// after a check of their hash.
-    ///
-    /// # Errors
-    /// As [`make`].
-    pub(crate) fn make(
-        &mut self,
-        storage: &dyn Storage,
-        reader: &LogReader,
-        seq: u64,
-        bases: &[SnapshotName],
-        is_base: bool,
-        guard: &SnapshotGuard<'_>,
-    ) -> Result<(SnapshotNote, Vec<Error>)> {
-        let continued = match self.last.take().filter(|last| last.seq < seq) {
-            Some(last) => continue_to(reader, seq, last)?.filter(|last| last.seq == seq),
-            None => None,
-        };
-        let mut projected = match continued {
-            Some(projected) => projected,
-            // Full validation would decompress every run of the ledger.
-            None => project_at_with::<State>(reader, seq, Validation::Deferred)?,
-        };
-        let mut ignored = std::mem::take(&mut projected.ignored);
-        let loaded;
-        let mut usable = bases.iter().filter(|name| is_noted(reader, name));
-        let base = loop {
-            let Some(name) = usable.next() else { break None };
-            if let Some((_, base, state)) = self.bases.iter().find(|(kept, ..)| kept == name) {
-                break Some((*base, state));
-            }
-            match load::<State>(reader, name) {
-                Ok((state, header)) => {
-                    loaded = state;
-                    let SnapshotHeader { seq, state_hash, .. } = header;
-                    break Some((SnapshotBase { seq, state_hash }, &loaded));
-                }
-                Err(error) => ignored.push(error),
-            }
-        };
-        let (header, _) = write(storage, reader, &projected, base, guard)?;
-        if is_base {
-            let base = SnapshotBase { seq, state_hash: header.state_hash };
-            self.bases.push((header.name(), base, projected.value.clone()));
-            let excess = self.bases.len().saturating_sub(BASES_KEPT);
-            self.bases.drain(..excess);
-        }
-        self.last = Some(projected);
-        Ok((SnapshotNote::of(&header), ignored))
-    }
-}
-
-/// Write a snapshot of a projection, based on another one.
-fn write<P: Projection>(
+/// Write a snapshot of a projection. With a base it has another body.
+///
+/// # Errors
+/// As [`make`].
+pub(crate) fn write<P: Projection>(
     storage: &dyn Storage,
     reader: &LogReader,
     projected: &Projected<P>,
-    base: Option<(SnapshotBase, &P)>,
+    based: Option<(SnapshotBase, &BodyWriter<'_>)>,
     _guard: &SnapshotGuard<'_>,
 ) -> Result<(SnapshotHeader, PathBuf)> {
     let seq = projected.seq;
@@ -459,11 +400,11 @@ fn write<P: Projection>(
     // An anchor has no base, and neither has the snapshot that replaces it.
     let name = header.name();
     let is_anchor = reader.retention().is_some_and(|retention| retention.is_anchor(&name));
-    let base = base.filter(|_| !is_anchor);
-    let header = SnapshotHeader { base: base.map(|(base, _)| base), ..header };
-    write_snapshot(storage, reader.dir(), header, |out| match base {
+    let based = based.filter(|_| !is_anchor);
+    let header = SnapshotHeader { base: based.map(|(base, _)| base), ..header };
+    write_snapshot(storage, reader.dir(), header, |out| match based {
         None => projected.value.encode(out),
-        Some((_, base)) => projected.value.encode_changes(base, out),
+        Some((_, body)) => body(out),
     })
 }
 

@@ -64,6 +64,7 @@ impl Run {
                 state.copy_plan_fields(&plan, step);
             }
         }
+        self.steps.shrink_to_fit();
         self.remove_other_steps(&activated.numbers, &held);
         self.drop_stale_verdicts(&plan, &activated.numbers);
         if let Some(version) = self.version_mut(activated.version) {

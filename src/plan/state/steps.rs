@@ -85,6 +85,14 @@ impl Steps {
         }
     }
 
+    /// Releases spare capacity after the last step was appended.
+    pub(crate) fn shrink_to_fit(&mut self) {
+        // A leaf that is shared would be copied.
+        if let Some(leaf) = self.leaves.last_mut().and_then(Arc::get_mut) {
+            leaf.steps.shrink_to_fit();
+        }
+    }
+
     /// Appends the steps of a leaf whose hash is known. Returns whether they fit: all leaves before
     /// it are full, and it is not empty.
     #[doc(hidden)]
