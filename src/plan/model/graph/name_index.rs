@@ -1,7 +1,7 @@
 //! Finds the place of a name in a list of names, for plans with millions of dependencies.
 //!
-//! The names are sorted once, each with its first bytes as a number, so that nearly all comparisons
-//! look at two numbers. Lists of dependencies often name steps in the order of the plan, so the place
+//! The names are sorted once, each with the first bytes after what all names begin with as a number,
+//! so that nearly all comparisons look at two numbers. Lists of dependencies often name steps in the order of the plan, so the place
 //! after the last one found is tried first.
 
 use std::cell::Cell;
@@ -12,7 +12,9 @@ use std::cmp::Ordering;
 pub(crate) struct NameIndex<'a> {
     /// The names, in the order of the list.
     names: Vec<&'a str>,
-    /// The beginning and the place of each name, sorted by name and place.
+    /// What all names begin with.
+    common: &'a [u8],
+    /// The beginning of the rest and the place of each name, sorted by name and place.
     sorted: Vec<(u64, usize)>,
     /// The second place of the first name that occurs twice, and the place before it.
     repeated: Option<(usize, usize)>,
@@ -23,9 +25,12 @@ pub(crate) struct NameIndex<'a> {
 impl<'a> NameIndex<'a> {
     pub(crate) fn new(names: impl IntoIterator<Item = &'a str>) -> Self {
         let names: Vec<&str> = names.into_iter().collect();
-        let begin = |(place, name): (usize, &&str)| (beginning(name), place);
+        let common = common_beginning(&names);
+        let rest = |name: &str| name.as_bytes().get(common.len()..).map_or(0, beginning);
+        let begin = |(place, name): (usize, &&str)| (rest(name), place);
         let mut index = Self {
             sorted: names.iter().enumerate().map(begin).collect(),
+            common,
             names,
             repeated: None,
             last: Cell::new(0),
@@ -69,7 +74,7 @@ impl<'a> NameIndex<'a> {
                 }
             }
         }
-        let begin = beginning(name);
+        let begin = beginning(name.as_bytes().strip_prefix(self.common)?);
         let at = self.sorted.partition_point(|(other, place)| {
             let text = || self.names.get(*place).copied().unwrap_or_default();
             other.cmp(&begin).then_with(|| text().cmp(name)) == Ordering::Less
@@ -82,11 +87,21 @@ impl<'a> NameIndex<'a> {
     }
 }
 
+/// What all names begin with; steps are often called `step-1`, `step-2`.
+fn common_beginning<'a>(names: &[&'a str]) -> &'a [u8] {
+    let Some((first, others)) = names.split_first() else { return &[] };
+    others.iter().fold(first.as_bytes(), |common, name| {
+        let is_same = |(one, other): &(&u8, &u8)| one == other;
+        let length = common.iter().zip(name.as_bytes()).take_while(is_same).count();
+        common.get(..length).unwrap_or_default()
+    })
+}
+
 /// The first bytes of a name as a number that is ordered like the names.
-fn beginning(name: &str) -> u64 {
+fn beginning(name: &[u8]) -> u64 {
     let mut bytes = [0; 8];
-    bytes.iter_mut().zip(name.bytes()).for_each(|(to, from)| *to = from);
-    u64::from_le_bytes(bytes).swap_bytes()
+    bytes.iter_mut().zip(name).for_each(|(to, from)| *to = *from);
+    u64::from_be_bytes(bytes)
 }
 
 #[cfg(test)]
