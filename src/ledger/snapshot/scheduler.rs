@@ -31,8 +31,8 @@ use super::kept_states::{Due, KeptStates};
 use super::retention::remove_old_snapshots;
 use super::store::{SnapshotLock, names};
 
-/// The next delta snapshot is skipped if the file of the newest one has more than this many bytes
-/// for each record of its span: about the size of the records themselves.
+/// A delta snapshot is skipped while the file of the newest one has more than this many bytes for each
+/// record of its span, or since it: about the size of the records themselves.
 const WORTHWHILE_BYTES_PER_RECORD: u64 = 512;
 /// How many different warnings are kept.
 const WARNINGS_MAX: usize = 256;
@@ -206,7 +206,7 @@ impl SnapshotWriter {
         let reader = LogReader::open(&self.storage, &self.dir)?;
         let names = names::<State>(&reader)?;
         let newest = names.iter().rev().find(|name| name.seq < seq);
-        if !self.intervals.is_full(seq) && !self.is_worthwhile(&reader, newest) {
+        if !self.intervals.is_full(seq) && !self.is_worthwhile(&reader, seq, newest) {
             return Ok(());
         }
         let at = |base: u64| {
@@ -227,14 +227,15 @@ impl SnapshotWriter {
         remove_old_snapshots::<State>(&*self.storage, &reader, self.intervals)
     }
 
-    /// Whether another delta is small enough to be useful, according to the size of the newest
-    /// snapshot.
-    fn is_worthwhile(&self, reader: &LogReader, newest: Option<&SnapshotName>) -> bool {
+    /// Whether another delta at a record is small enough to be useful, according to the size of the
+    /// newest snapshot. Large ones follow at larger distances.
+    fn is_worthwhile(&self, reader: &LogReader, seq: u64, newest: Option<&SnapshotName>) -> bool {
         newest.filter(|name| self.intervals.is_delta(name.seq)).is_none_or(|name| {
             // A snapshot that cannot be opened does not prevent another one.
             let header = reader.snapshot_folder().header(name).ok().flatten();
             let length = header.and_then(|header| header.file_length()).unwrap_or(0);
-            length <= WORTHWHILE_BYTES_PER_RECORD.saturating_mul(self.intervals.span(name.seq))
+            let records = self.intervals.span(name.seq).max(seq.saturating_sub(name.seq));
+            length <= WORTHWHILE_BYTES_PER_RECORD.saturating_mul(records)
         })
     }
 
