@@ -14,10 +14,10 @@ use plan_ledger::internals::ledger::{
 use plan_ledger::internals::sim::{Fault, FaultEffect, Loss, SimDisk};
 use plan_ledger::internals::storage::{Access, Storage};
 use plan_ledger::log::{FindingClass, Log, LogOptions, SnapshotNote};
-use plan_ledger::plan::{PackedRun, Run, RunOverview, StoredRun};
+use plan_ledger::plan::{PackedRun, Run, RunOverview, StepNumber, StoredRun};
 use plan_ledger::{
-    BackgroundWork, ContentHash, Environment, ErrorKind, Ledger, LedgerView, Plan, Projection,
-    RecordedEvent, RunPolicy, Snapshot, State, Step, state_hash,
+    BackgroundWork, Command, ContentHash, Environment, ErrorKind, Ledger, LedgerView, Plan,
+    Projection, RecordedEvent, RunPolicy, Snapshot, State, Step, state_hash,
 };
 
 use crate::disk_trace::{Call, Traced};
@@ -747,10 +747,14 @@ fn leaf_with_a_wrong_hash_is_never_used() {
     ledger.close().unwrap();
     let (ledger, report) = Ledger::open_with(&dir(), &environment).unwrap();
     assert_eq!(report.from_snapshot, Some(forged.seq));
-    let refused = ledger.pause(run, "me", "").unwrap_err();
+    // The run needs no leaf, and a step needs its own.
+    assert_eq!(ledger.state().unwrap().runs[&run].id, run);
+    let (by, step) = ("me".to_owned(), StepNumber(1));
+    let skip = Command::Skip { run, step, by, reason: String::new() };
+    let refused = ledger.execute(&skip).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Corrupt, "{refused}");
     assert!(refused.to_string().contains("a leaf of its steps"), "{refused}");
-    assert_eq!(ledger.state().unwrap().seq, seq);
+    assert_eq!(ledger.head().seq, seq);
     drop(ledger);
     assert_ne!(replayed(&environment).condition(), LedgerCondition::Valid);
     disk.remove(&forged.path).unwrap();

@@ -8,13 +8,12 @@
 //! - A run and a part are sequences of values, none longer than a record may be.
 //! - Invalid bytes are an error, never a panic, and no count in them is trusted before that many
 //!   values have been read.
-//! - Bytes are decoded only after they were found to have their hash.
+//! - Bytes are decoded only after they were found to have their hash, and leaves only when they are
+//!   first used.
 
 use std::cmp::Reverse;
 use std::io;
-use std::num::NonZeroUsize;
 use std::sync::{Arc, OnceLock};
-use std::thread::available_parallelism;
 
 use serde::{Deserialize, Serialize};
 
@@ -22,12 +21,11 @@ use crate::format::{
     Codec, NewDetached, PAYLOAD_LENGTH_MAX, content_hash, covered_part, detached_digests,
     detached_values, read_detached,
 };
-use crate::log::parallel_map;
 use crate::plan::{
     Account, AttemptToken, CommandsApproval, CompactPlan, ContentHash, FailureSettings, PackedPart,
     PackedRun, PauseCause, Plan, PlanVersion, Provenance, Queue, ReplanRequest, Review, Run,
-    RunCounters, RunForked, RunId, RunOverview, RunPolicy, RunStatus, StepNumber, StepState, Steps,
-    Text, Timestamp, UnpackedPlan, canonical,
+    RunCounters, RunForked, RunId, RunOverview, RunPolicy, RunStatus, StateFault, StepNumber,
+    StepState, Steps, Text, Timestamp, UnpackedPlan, canonical,
 };
 
 use crate::ledger::codec::detached;
@@ -124,7 +122,7 @@ impl PartHashes {
     /// The hash of each leaf of steps.
     pub(crate) fn of_steps(self, steps: &Steps) -> Vec<ContentHash> {
         match self {
-            Self::Kept => steps.hashed_leaves(leaf_hash).map(|(_, hash)| hash).collect(),
+            Self::Kept => steps.stored_leaves(leaf_hash).map(|(_, hash)| hash).collect(),
             Self::Computed => steps.leaves().map(leaf_hash).collect(),
         }
     }
@@ -424,99 +422,37 @@ pub(crate) fn is_intact_plan(part: &PackedPart) -> bool {
     with_hash(&part.bytes, part.hash, hash_of_bytes).is_ok()
 }
 
-/// A run and its parts are unpacked on all processors if they have at least this many bytes.
-const LARGE: usize = 256 << 10;
-
-/// How many leaves one thread unpacks at a time.
-const LEAVES_PER_PIECE: usize = 128;
-
-/// A piece of the work to unpack a run, and its result.
-#[derive(Clone, Copy)]
-enum Piece<'a> {
-    Head(&'a PackedRun),
-    Plan(&'a PackedPart),
-    Leaves(&'a [Arc<PackedPart>]),
-}
-
-enum Unpacked {
-    Head(Box<RunHead>),
-    Plan(UnpackedPlan),
-    Leaves(Vec<Vec<StepState>>),
-}
-
-/// Decode a packed run.
+/// Decode a packed run. Its leaves are decoded when they are first used, and `fault` is for them.
 ///
 /// # Errors
 /// The reason why the bytes do not encode the run with this hash.
-pub(crate) fn unpack(packed: &PackedRun) -> Result<Run, String> {
-    let mut pieces = vec![Piece::Head(packed)];
-    pieces.extend(packed.plans.iter().map(|part| Piece::Plan(part)));
-    pieces.extend(packed.leaves.chunks(LEAVES_PER_PIECE).map(Piece::Leaves));
-    let missing = packed.plans.iter().filter(|part| part.plan.get().is_none());
-    let parts = missing.chain(&packed.leaves).map(|part| part.bytes.len());
-    let size = parts.sum::<usize>().saturating_add(packed.bytes.len());
-    let jobs = if size < LARGE { NonZeroUsize::MIN } else { processors() };
-    let (mut head, mut plans, mut leaves) = (None, Vec::new(), Vec::new());
-    for unpacked in parallel_map(jobs, pieces, unpack_piece) {
-        match unpacked? {
-            Unpacked::Head(unpacked) => head = Some(*unpacked),
-            Unpacked::Plan(plan) => plans.push(plan),
-            Unpacked::Leaves(some) => leaves.extend(some),
-        }
-    }
-    let run = assemble(packed, head.ok_or("it has no head")?, plans, leaves)?;
-    if RunOverview::of(&run) != packed.overview && !mutant!(RunOverviewUnchecked) {
-        return Err("its overview differs from its content".to_owned());
-    }
-    Ok(run)
-}
-
-fn processors() -> NonZeroUsize {
-    available_parallelism().unwrap_or(NonZeroUsize::MIN)
-}
-
-/// A run with its parts, after a check that they are those that it names.
-fn assemble(
-    packed: &PackedRun,
-    head: RunHead,
-    plans: Vec<UnpackedPlan>,
-    leaves: Vec<Vec<StepState>>,
-) -> Result<Run, String> {
-    let RunHead { mut run, plans: plan_hashes, steps, leaves: leaf_hashes } = head;
+pub(crate) fn unpack(packed: &PackedRun, fault: &StateFault) -> Result<Run, String> {
+    let RunHead { mut run, plans, steps, leaves } = unpack_head(packed)?;
     let are_own = |parts: &[Arc<PackedPart>], hashes: &[ContentHash]| {
         parts.iter().map(|part| &part.hash).eq(hashes)
     };
-    if !are_own(&packed.plans, &plan_hashes) {
+    if !are_own(&packed.plans, &plans) {
         return Err("a version has another plan".to_owned());
     }
-    if !are_own(&packed.leaves, &leaf_hashes) {
+    if !are_own(&packed.leaves, &leaves) {
         return Err("its steps are in other leaves".to_owned());
     }
-    for (version, UnpackedPlan { plan, step_hashes }) in run.versions.iter_mut().zip(plans) {
+    for (version, part) in run.versions.iter_mut().zip(&packed.plans) {
+        let UnpackedPlan { plan, step_hashes } = unpack_plan(part)?;
         (version.plan, version.step_hashes) = (plan, step_hashes);
     }
-    let fit = leaves.into_iter().zip(leaf_hashes);
-    let fit = fit.fold(true, |fit, (leaf, hash)| fit & run.steps.push_leaf(leaf, hash));
-    if !fit || u64::try_from(run.steps.len()) != Ok(steps) {
-        return Err("a leaf lacks steps, or has too many".to_owned());
-    }
+    let steps = usize::try_from(steps).ok();
+    let steps = steps.and_then(|len| Steps::packed(len, &packed.leaves, unpack_leaf, fault));
+    run.steps = steps.ok_or("a leaf lacks steps, or has too many")?;
     let active = usize::try_from(run.active).ok().and_then(|active| active.checked_sub(1));
     match active.and_then(|active| packed.plans.get(active)) {
         Some(plan) => run.relink(&plan.links),
         None => run.relink(&OnceLock::new()),
     }
-    Ok(run)
-}
-
-fn unpack_piece(piece: Piece<'_>) -> Result<Unpacked, String> {
-    match piece {
-        Piece::Head(packed) => unpack_head(packed).map(|head| Unpacked::Head(Box::new(head))),
-        Piece::Plan(part) => unpack_plan(part).map(Unpacked::Plan),
-        Piece::Leaves(parts) => {
-            let leaves = parts.iter().map(|part| unpack_leaf(part)).collect::<Result<_, _>>();
-            leaves.map(Unpacked::Leaves)
-        }
+    if RunOverview::of(&run) != packed.overview && !mutant!(RunOverviewUnchecked) {
+        return Err("its overview differs from its content".to_owned());
     }
+    Ok(run)
 }
 
 fn unpack_head(packed: &PackedRun) -> Result<RunHead, String> {
@@ -525,7 +461,7 @@ fn unpack_head(packed: &PackedRun) -> Result<RunHead, String> {
     decode_payload(&bytes, decode)
 }
 
-fn unpack_leaf(part: &PackedPart) -> Result<Vec<StepState>, String> {
+pub(crate) fn unpack_leaf(part: &PackedPart) -> Result<Vec<StepState>, String> {
     let bytes = with_hash(&part.bytes, part.hash, hash_of_payload);
     let bytes = bytes.map_err(|error| format!("a leaf of its steps: {error}"))?;
     decode_payload(&bytes, decode_leaf)
@@ -674,8 +610,9 @@ mod tests {
         let run = run();
         let packed = packed(&run);
         assert_eq!(packed.leaves.len(), 2);
-        let back = unpack(&packed).unwrap();
-        assert_eq!(back.steps, run.steps);
+        let fault = StateFault::default();
+        let back = unpack(&packed, &fault).unwrap();
+        assert_eq!((&back.steps, fault.get()), (&run.steps, None));
         let (own, other) = (&back.versions[0], &run.versions[0]);
         assert_eq!(
             (&own.plan, &own.step_hashes, &own.numbers),
@@ -706,7 +643,7 @@ mod tests {
         for (at, change) in changes.into_iter().enumerate() {
             let mut packed = packed(&run);
             change(&mut packed, Arc::clone(&other));
-            assert!(unpack(&packed).is_err(), "{at}");
+            assert!(unpack(&packed, &StateFault::default()).is_err(), "{at}");
         }
     }
 
@@ -718,11 +655,15 @@ mod tests {
         let mut packed = packed(&run);
         let [first, second] = [0, 1].map(|at| Arc::clone(&packed.leaves[at]));
         packed.leaves[0] = Arc::new(PackedPart::new(first.hash, second.bytes.clone()));
-        assert!(unpack(&packed).unwrap_err().contains("leaf"));
+        let fault = StateFault::default();
+        let back = unpack(&packed, &fault).unwrap();
+        assert_eq!((back.steps[69].id(), fault.get()), ("s69", None));
+        assert_ne!(back.steps[0].id(), run.steps[64].id());
+        assert!(fault.get().unwrap().contains("leaf"));
         packed.leaves[0] = first;
         let plan = plan_bytes(&version(&["b", "a"])).unwrap();
         packed.plans[0] = part(&plan, packed.plans[0].hash);
-        assert!(unpack(&packed).unwrap_err().contains("plan"));
+        assert!(unpack(&packed, &StateFault::default()).unwrap_err().contains("plan"));
     }
 
     /// Goal: the bytes of a plan have as many steps and hashes as they say.

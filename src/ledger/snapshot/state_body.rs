@@ -23,7 +23,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::plan::{
     AttemptToken, ContentHash, PackedPart, PackedRun, PlanVersion, RunId, RunOverview, RunSummary,
-    SecretHash, State, StepNumber, StepState, StoredRun,
+    SecretHash, State, StepNumber, StepState, StoredLeaf, StoredRun,
 };
 
 use crate::ledger::codec::hash::plan_hash;
@@ -234,8 +234,12 @@ fn leaves<'a>(form: &StoredRun<'a>) -> Vec<(ContentHash, PartForm<'a>)> {
             packed.leaves.iter().map(|part| (part.hash, PartForm::PackedLeaf(part))).collect()
         }
         StoredRun::Unpacked(run) => {
-            let leaves = run.steps.hashed_leaves(run_body::leaf_hash);
-            leaves.map(|(steps, hash)| (hash, PartForm::Leaf(steps))).collect()
+            let form = |leaf| match leaf {
+                StoredLeaf::Packed(part) => PartForm::PackedLeaf(part),
+                StoredLeaf::Unpacked(steps) => PartForm::Leaf(steps),
+            };
+            let leaves = run.steps.stored_leaves(run_body::leaf_hash);
+            leaves.map(|(leaf, hash)| (hash, form(leaf))).collect()
         }
     }
 }
@@ -423,13 +427,15 @@ impl Projection for State {
 mod tests {
     use super::*;
     use crate::format::{Codec, content_hash, covered_part};
-    use crate::plan::{Run, RunPolicy};
+    use crate::plan::{Run, RunPolicy, StateFault, Steps};
 
     /// A state of one run with one step, which is in a leaf of these bytes.
     fn state(leaf: &[u8]) -> State {
         let hash = ContentHash(content_hash(covered_part(Codec::Detached, leaf)));
+        let part = Arc::new(PackedPart::new(hash, compress(leaf).unwrap()));
         let mut run = Run::new(RunId(1), "run", RunPolicy::default(), 1);
-        assert!(run.steps.push_leaf(vec![StepState::new("a")], hash));
+        let (leaves, fault) = ([part], StateFault::default());
+        run.steps = Steps::packed(1, &leaves, run_body::unpack_leaf, &fault).unwrap();
         let mut bytes = Vec::new();
         run_body::encode(&run, &mut bytes).unwrap();
         let packed = PackedRun {
@@ -437,7 +443,7 @@ mod tests {
             hash: run_hash(&run),
             bytes: compress(&bytes).unwrap(),
             plans: Vec::new(),
-            leaves: vec![PackedPart::new(hash, compress(leaf).unwrap()).into()],
+            leaves: leaves.to_vec(),
             unpack: run_body::unpack,
         };
         let mut state = State::default();

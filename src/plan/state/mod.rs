@@ -13,9 +13,11 @@
 pub(crate) mod account;
 pub(crate) mod barrier_state;
 pub(crate) mod compact;
+pub(crate) mod fault;
 pub(crate) mod kept_hash;
 pub(crate) mod links;
 pub(crate) mod overview;
+pub(crate) mod packed;
 pub(crate) mod queue;
 pub(crate) mod replan_hold;
 pub(crate) mod run;

@@ -1,9 +1,10 @@
-//! The runs of a state. A run from a snapshot stays packed until its first access.
+//! The runs of a state. A run from a snapshot stays packed until its first access, and a leaf of its
+//! steps until the first access to one of these.
 //!
 //! Invariants:
 //! - Unpacking a run changes neither the results of lookups nor the state hash.
 //! - A run that cannot be unpacked is treated as missing, and [`Runs::fault`] reports it from then
-//!   on. Callers of `apply` and `decide` must check the fault before they use a result.
+//!   on, as it does a leaf that cannot be unpacked. Callers of `apply` and `decide` must check the fault before they use a result.
 //!
 //! The packed format is defined by the code that packs the runs, in the ledger.
 
@@ -13,17 +14,17 @@ use std::fmt;
 use std::ops::Index;
 use std::sync::{Arc, OnceLock};
 
-use super::links::SharedLinks;
+use super::fault::StateFault;
 use super::overview::RunOverview;
+use super::packed::PackedPart;
 use super::run::Run;
-use crate::plan::state::compact::plan::CompactPlan;
 use crate::plan::value::ids::{ContentHash, RunId};
 
 /// Runs by number.
 #[derive(Clone, Default)]
 pub struct Runs {
     runs: BTreeMap<RunId, RunSlot>,
-    fault: OnceLock<String>,
+    fault: StateFault,
 }
 
 /// A run from a snapshot that was not accessed yet.
@@ -38,38 +39,9 @@ pub struct PackedRun {
     pub plans: Vec<Arc<PackedPart>>,
     /// The leaves of its steps, in order.
     pub leaves: Vec<Arc<PackedPart>>,
-    /// Unpacks the run, or returns why it cannot be unpacked.
-    pub unpack: fn(&Self) -> Result<Run, String>,
-}
-
-/// A part of a run in a snapshot: a plan with the hashes of its steps, or a leaf of steps. Runs with
-/// equal parts share them.
-pub struct PackedPart {
-    /// Hash of the part.
-    pub hash: ContentHash,
-    /// The packed part.
-    pub bytes: Box<[u8]>,
-    /// The plan, after the first access.
-    pub plan: OnceLock<UnpackedPlan>,
-    /// Links shared by the runs that execute the plan.
-    pub links: OnceLock<SharedLinks>,
-}
-
-/// A plan, and the hashes of its steps.
-#[derive(Debug, Clone)]
-pub struct UnpackedPlan {
-    /// The plan.
-    pub plan: Arc<CompactPlan>,
-    /// Hashes of the steps, in plan order.
-    pub step_hashes: Arc<Vec<ContentHash>>,
-}
-
-impl PackedPart {
-    /// A part that was not accessed yet.
-    #[must_use]
-    pub fn new(hash: ContentHash, bytes: Box<[u8]>) -> Self {
-        Self { hash, bytes, plan: OnceLock::new(), links: OnceLock::new() }
-    }
+    /// Unpacks the run except its leaves, or returns why it cannot be unpacked. The fault is for the
+    /// leaves.
+    pub unpack: fn(&Self, &StateFault) -> Result<Run, String>,
 }
 
 /// A run: unpacked, packed, or both.
@@ -109,18 +81,18 @@ impl Runs {
     /// Why a run could not be unpacked, for the first such run.
     #[must_use]
     pub fn fault(&self) -> Option<&str> {
-        self.fault.get().map(String::as_str)
+        self.fault.get()
     }
 
     /// Records why a run must not be used, unless an earlier reason was recorded.
     pub fn record_fault(&self, why: String) {
-        let _ = self.fault.set(why);
+        self.fault.record(why);
     }
 
     /// Unpacks all runs, and returns the first fault.
     #[must_use]
     pub fn unpack_all(&self) -> Option<&str> {
-        self.values().for_each(drop);
+        self.values().for_each(|run| run.steps.leaves().for_each(drop));
         self.fault()
     }
 
@@ -260,18 +232,17 @@ impl RunSlot {
     }
 
     /// Unpacks the run; `None` if that fails, which `fault` records.
-    fn unpacked(&self, id: RunId, fault: &OnceLock<String>) -> Option<&Run> {
+    fn unpacked(&self, id: RunId, fault: &StateFault) -> Option<&Run> {
         if let Some(run) = self.run.get() {
             return Some(run);
         }
         let packed = self.packed.as_ref()?;
-        let why = match (packed.unpack)(packed) {
+        let why = match (packed.unpack)(packed, fault) {
             Ok(run) if run.id == id => return Some(self.run.get_or_init(|| Box::new(run))),
             Ok(run) => format!("run {id} is stored under the number of run {}", run.id),
             Err(why) => format!("run {id} cannot be read: {why}"),
         };
-        // Only the first fault is kept.
-        let _ = fault.set(why);
+        fault.record(why);
         None
     }
 }
