@@ -143,7 +143,6 @@ pub use {
     state::compact::step::CompactStep,
     state::links::{Dependency, Neighbours, SharedLinks},
     state::overview::{RunOverview, RunSummary},
-    state::packed::{PackedPart, UnpackedPlan},
     state::queue::Ready,
     state::replan_hold::ReplanHold,
     state::run::{Lane, Queue},
@@ -168,7 +167,11 @@ pub(crate) use event::table::with_events;
 pub(crate) use execute::{Executed, execute_within};
 pub(crate) use settle::variables::output_values;
 pub(crate) use value::detached::{DetachedText, Salt, collect, supply, without_collecting};
-pub(crate) use {state::fault::StateFault, state::steps::StoredLeaf};
+pub(crate) use {
+    state::fault::StateFault,
+    state::packed::{PackedPart, UnpackedPlan},
+    state::steps::StoredLeaf,
+};
 #[cfg(test)]
 pub(crate) use {state::kept_hash::KeptHash, value::ids::SECOND};
 

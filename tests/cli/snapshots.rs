@@ -722,11 +722,11 @@ fn run_with_a_wrong_hash_is_never_used() {
 /// A body of a state in which the last byte of a leaf of the newest run is changed.
 fn with_changed_leaf(body: &[u8]) -> Vec<u8> {
     let state = State::decode(&mut &body[..]).unwrap();
-    let runs = state.runs.stored().filter_map(|(_, form)| match form {
+    let mut runs = state.runs.stored().filter_map(|(_, form)| match form {
         StoredRun::Packed(packed) => packed.leaves.first(),
         StoredRun::Unpacked(_) => None,
     });
-    let leaf = &runs.last().unwrap().bytes;
+    let leaf = &runs.next_back().unwrap().bytes;
     let at = body.windows(leaf.len()).position(|window| *window == **leaf).unwrap();
     let mut changed = body.to_vec();
     changed[at + leaf.len() - 1] ^= 1;

@@ -69,6 +69,7 @@ impl Task {
     /// The task that a batch of events dispatched to a claim with this secret, if any, with the data
     /// that the state has; [`complete`] adds the rest.
     #[doc(hidden)]
+    #[must_use]
     pub fn dispatched(state: &State, events: &[(u64, Event)], secret: Secret) -> Option<Self> {
         let (seq, run, number, dispatched) =
             events.iter().find_map(|(seq, event)| match event {

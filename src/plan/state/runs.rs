@@ -125,11 +125,13 @@ impl Runs {
     }
 
     /// Unpacks and iterates over the runs by number.
+    #[must_use]
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = (&RunId, &Run)> {
         self.runs.iter().filter_map(|(id, slot)| Some((id, slot.unpacked(*id, &self.fault)?)))
     }
 
     /// Unpacks and iterates over the runs by number.
+    #[must_use]
     pub fn values(&self) -> impl DoubleEndedIterator<Item = &Run> {
         self.iter().map(|(_, run)| run)
     }
@@ -145,6 +147,7 @@ impl Runs {
     }
 
     /// The overviews of all runs, by number, without unpacking.
+    #[must_use]
     pub fn overviews(&self) -> impl DoubleEndedIterator<Item = (RunId, Cow<'_, RunOverview>)> {
         self.stored().map(|(id, form)| (id, form.overview()))
     }
@@ -156,6 +159,7 @@ impl Runs {
     }
 
     /// The numbers of the runs that have not ended.
+    #[must_use]
     pub fn open(&self) -> impl DoubleEndedIterator<Item = RunId> {
         self.overviews().filter(|(_, overview)| overview.is_open()).map(|(id, _)| id)
     }
@@ -171,6 +175,7 @@ impl Runs {
     }
 
     /// The stored form of each run, by number.
+    #[must_use]
     pub fn stored(&self) -> impl DoubleEndedIterator<Item = (RunId, StoredRun<'_>)> {
         self.runs.iter().filter_map(|(id, slot)| Some((*id, slot.stored()?)))
     }

@@ -101,7 +101,7 @@ fn common_beginning<'a>(names: &[&'a str]) -> &'a [u8] {
 fn beginning(name: &[u8]) -> u64 {
     let mut bytes = [0; 8];
     bytes.iter_mut().zip(name).for_each(|(to, from)| *to = *from);
-    u64::from_be_bytes(bytes)
+    u64::from_le_bytes(bytes).swap_bytes()
 }
 
 #[cfg(test)]
