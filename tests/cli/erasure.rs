@@ -6,6 +6,10 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
+use plan_ledger::internals::format::{
+    Codec, NewDetached, SALT_SIZE, covered_part, detach, read_detached,
+};
+
 use super::command::{Place, start};
 
 const NEEDLE: &str = "correct-horse-battery-staple";
@@ -373,5 +377,21 @@ steps:
             assert!(!text.contains(needle), "{step}: a copy of the value is left");
         }
         place.ledger("verify .ledger --level replay").code(0);
+    }
+}
+
+/// Goal: a detached value that is not the one of its digest is never read: no bit of it may differ.
+#[test]
+fn changed_detached_value_is_rejected() {
+    let values = [NewDetached::Present { salt: [7; SALT_SIZE], bytes: b"a long answer".to_vec() }];
+    let payload = detach(b"body".to_vec(), &values);
+    let covered = covered_part(Codec::Detached, &payload).len();
+    assert_eq!(read_detached(&payload).unwrap().body, b"body");
+    // After the length of the value come its salt and its bytes.
+    let value = covered + 4..covered + 4 + SALT_SIZE + 13;
+    for (at, bit) in value.flat_map(|at| (0..8).map(move |bit| (at, bit))) {
+        let mut changed = payload.clone();
+        changed[at] ^= 1 << bit;
+        assert!(read_detached(&changed).is_none(), "bit {bit} of byte {at}");
     }
 }
