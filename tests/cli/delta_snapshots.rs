@@ -112,7 +112,7 @@ fn sweep_changes_lead_from_any_state_to_any_other() {
         state.encode_changes(&base, &mut body).unwrap();
         let made = State::decode_changes(packed(from), &mut body.as_slice()).unwrap();
         assert_eq!(state_hash(&made), state_hash(&state), "{from} to {to}");
-        assert_eq!(made.runs.unpack_all(), None, "{from} to {to}");
+        assert_eq!(made.validate(), None, "{from} to {to}");
         let mut again = Vec::new();
         made.encode_changes(&base, &mut again).unwrap();
         assert!(again == body, "{from} to {to}");

@@ -1235,7 +1235,7 @@ fn plan_with_long_numbers_round_trips_in_a_snapshot() {
     assert!((hash, from.is_some(), notes.is_empty()) == (before, true, true));
     let (ledger, _) = Ledger::open_with(&dir(), &environment).unwrap();
     let state = ledger.state().unwrap();
-    assert_eq!(state.runs.unpack_all(), None);
+    assert_eq!(state.validate(), None);
     assert_eq!(*state.runs[&run].versions[0].plan, plan);
     assert_eq!(replayed(&environment).condition(), LedgerCondition::Valid);
 }

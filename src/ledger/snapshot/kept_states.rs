@@ -57,8 +57,8 @@ pub(crate) struct Due<'a> {
 
 impl KeptStates {
     /// Make a durable snapshot of the state, based on the first of its bases that is usable, and its
-    /// note. Runs and leaves that were not unpacked since an older snapshot was read are copied after
-    /// a check of their hash.
+    /// note. The bytes of runs and leaves that did not change since an older snapshot was read are
+    /// copied after a check of their hash.
     ///
     /// # Errors
     /// Those of folding and writing; no file remains after an error.

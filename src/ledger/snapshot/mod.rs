@@ -6,8 +6,8 @@
 //! `retention` which are kept; `kept_states` is what the writer keeps in memory from one to the next.
 //! `state_body`, `run_body`, `compression` and `state_hash` are the encoding of the state: runs name
 //! their plans and the leaves of their steps by hash, and a snapshot holds those that its base lacks.
-//! Snapshots are derived data: a bad one is reported and the next
-//! older one is used, except for the anchors of a pruned log.
+//! Snapshots are derived data: a bad one is reported and the next older one is used, except for the
+//! anchors of a pruned log.
 
 pub(crate) mod compression;
 pub(crate) mod intervals;

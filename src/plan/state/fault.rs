@@ -2,7 +2,7 @@
 //!
 //! Invariants:
 //! - The first fault is kept, and copies of a state share it.
-//! - It is no part of the state: states that differ in nothing else are equal.
+//! - It is no part of the state hash.
 
 use std::sync::{Arc, OnceLock};
 

@@ -89,13 +89,6 @@ impl Runs {
         self.fault.record(why);
     }
 
-    /// Unpacks all runs, and returns the first fault.
-    #[must_use]
-    pub fn unpack_all(&self) -> Option<&str> {
-        self.values().for_each(|run| run.steps.leaves().for_each(drop));
-        self.fault()
-    }
-
     /// Adds or replaces a run.
     pub fn insert(&mut self, id: RunId, run: Run) {
         let slot = RunSlot { run: Box::new(run).into(), ..RunSlot::default() };
